@@ -34,14 +34,13 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_test_old_snapshot(snapshot, relation, page) ((void) (relation))
 #define hm_old_snapshots_possible() false
 #else
-#define hm_test_old_snapshot(snapshot, relation, page) \
-	TestForOldSnapshot(snapshot, relation, page)
+#define hm_test_old_snapshot(snapshot, relation, page) TestForOldSnapshot(snapshot, relation, page)
 #define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
 #endif
 
 /*
- * Since 17 EXPLAIN looks in the initplans of plans above for what gives a parameter its value, and asks them for their names alone.
- * Before, it looked these plans up.
+ * Since 17 EXPLAIN looks in the initplans of plans above for what gives a parameter its value, and
+ * asks them for their names alone. Before, it looked these plans up.
  */
 #if PG_VERSION_NUM >= 170000
 #define HM_EXPLAIN_ASKS_INITPLANS true
@@ -64,8 +63,7 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_function_aclcheck(function, role) \
 	object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE)
 #else
-#define hm_function_aclcheck(function, role) \
-	pg_proc_aclcheck(function, role, ACL_EXECUTE)
+#define hm_function_aclcheck(function, role) pg_proc_aclcheck(function, role, ACL_EXECUTE)
 #endif
 
 /* 16 leaves redundant columns of GROUP BY out in a list of its own. */
@@ -77,8 +75,7 @@ typedef PGAlignedBlock HmAlignedPage;
 
 /* 18 counts disabled nodes, which a path has to hand up from its input. */
 #if PG_VERSION_NUM >= 180000
-#define hm_inherit_disabled_nodes(path, input) \
-	((path)->disabled_nodes = (input)->disabled_nodes)
+#define hm_inherit_disabled_nodes(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)
 #else
 #define hm_inherit_disabled_nodes(path, input) ((void) 0)
 #endif
@@ -86,7 +83,8 @@ typedef PGAlignedBlock HmAlignedPage;
 /* 18 counts an index scan's descents for EXPLAIN ANALYZE. */
 #if PG_VERSION_NUM >= 180000
 #define hm_count_search(scan) \
-	do { \
+	do \
+	{ \
 		if ((scan)->instrument) \
 			(scan)->instrument->nsearches++; \
 	} while (0)
@@ -96,13 +94,12 @@ typedef PGAlignedBlock HmAlignedPage;
 
 /* 18: ExecutorRun and its hook lost execute_once. */
 #if PG_VERSION_NUM >= 180000
-#define HM_EXECUTOR_RUN_PARAMETERS \
-	QueryDesc *queryDesc, ScanDirection direction, uint64 count
-#define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count
+#define HM_EXECUTOR_RUN_PARAMETERS QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define HM_EXECUTOR_RUN_ARGUMENTS queryDesc, direction, count
 #else
 #define HM_EXECUTOR_RUN_PARAMETERS \
 	QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
-#define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count, execute_once
+#define HM_EXECUTOR_RUN_ARGUMENTS queryDesc, direction, count, execute_once
 #endif
 
 /* 17 plans the number of a build's workers itself, if amcanbuildparallel is set. */
@@ -125,18 +122,18 @@ typedef PGAlignedBlock HmAlignedPage;
 #if PG_VERSION_NUM >= 180000
 #include "access/nbtree.h"
 #define HM_ROUTINE_EXTRAS \
-	.amcanbuildparallel = true, \
-	.amconsistentequality = true, \
-	.amconsistentordering = true, \
-	.amtranslatestrategy = bttranslatestrategy, \
-	.amtranslatecmptype = bttranslatecmptype,
+	.amcanbuildparallel = true, .amconsistentequality = true, .amconsistentordering = true, \
+	.amtranslatestrategy = bttranslatestrategy, .amtranslatecmptype = bttranslatecmptype,
 #elif PG_VERSION_NUM >= 170000
-#define HM_ROUTINE_EXTRAS	.amcanbuildparallel = true,
+#define HM_ROUTINE_EXTRAS .amcanbuildparallel = true,
 #else
 #define HM_ROUTINE_EXTRAS
 #endif
 
-/* Up to 18, the server frees what a handler of an access method returns; 19 keeps and never frees it. */
+/*
+ * Up to 18, the server frees what a handler of an access method returns; 19 keeps and never frees
+ * it.
+ */
 #if PG_VERSION_NUM >= 190000
 #define hm_handed_over(routine) (routine)
 #else
@@ -170,8 +167,7 @@ hm_handed_over(const IndexAmRoutine *routine)
  * catalog.
  */
 #if PG_VERSION_NUM >= 160000
-#define hm_is_owner(relation_oid) \
-	object_ownercheck(RelationRelationId, relation_oid, GetUserId())
+#define hm_is_owner(relation_oid) object_ownercheck(RelationRelationId, relation_oid, GetUserId())
 #else
 #define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
 #endif
@@ -226,8 +222,7 @@ extern bool lc_collate_is_c(Oid collation);
 #define hm_add_partial_path_precheck(rel, startup, total) \
 	((void) (startup), add_partial_path_precheck(rel, 0, total, NIL))
 #else
-#define hm_add_path_precheck(rel, startup, total) \
-	add_path_precheck(rel, startup, total, NIL, NULL)
+#define hm_add_path_precheck(rel, startup, total) add_path_precheck(rel, startup, total, NIL, NULL)
 #define hm_add_partial_path_precheck(rel, startup, total) \
 	((void) (startup), add_partial_path_precheck(rel, total, NIL))
 #endif
@@ -254,9 +249,9 @@ extern bool lc_collate_is_c(Oid collation);
 #include "storage/read_stream.h"
 #endif
 #if PG_VERSION_NUM >= 180000
-#define HM_READ_STREAM_FLAGS	READ_STREAM_USE_BATCHING
+#define HM_READ_STREAM_FLAGS READ_STREAM_USE_BATCHING
 #elif PG_VERSION_NUM >= 170000
-#define HM_READ_STREAM_FLAGS	READ_STREAM_DEFAULT
+#define HM_READ_STREAM_FLAGS READ_STREAM_DEFAULT
 #endif
 
 /* 17 made resource owners own wait event sets; before, a memory context did. */
@@ -298,11 +293,11 @@ static inline PartitionPruneState *
 hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen,
 				 ExprContext **econtext)
 {
-	EState	   *estate = node->state;
-	List	   *infos = estate->es_part_prune_infos;
-	List	   *states = estate->es_part_prune_states;
-	List	   *results = estate->es_part_prune_results;
-	Bitmapset  *unpruned = estate->es_unpruned_relids;
+	EState *estate = node->state;
+	List *infos = estate->es_part_prune_infos;
+	List *states = estate->es_part_prune_states;
+	List *results = estate->es_part_prune_results;
+	Bitmapset *unpruned = estate->es_unpruned_relids;
 	PartitionPruneState *state;
 
 	estate->es_part_prune_infos = list_make1(info);
@@ -319,8 +314,8 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 	return state;
 }
 
-#define hm_find_targets(node, state, econtext)	ExecFindMatchingSubPlans(state, false, NULL)
-#define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti, false)
+#define hm_find_targets(node, state, econtext) ExecFindMatchingSubPlans(state, false, NULL)
+#define hm_range_table_relation(estate, rti) ExecGetRangeTableRelation(estate, rti, false)
 #else
 #define hm_make_prune_info(root, parent, paths, quals) \
 	make_partition_pruneinfo(root, parent, paths, quals)
@@ -345,7 +340,7 @@ static inline Bitmapset *
 hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econtext)
 {
 	ExprContext *own = node->ps_ExprContext;
-	Bitmapset  *targets;
+	Bitmapset *targets;
 
 	node->ps_ExprContext = econtext;
 	targets = ExecFindMatchingSubPlans(state, false);
@@ -353,7 +348,7 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 	return targets;
 }
 
-#define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti)
+#define hm_range_table_relation(estate, rti) ExecGetRangeTableRelation(estate, rti)
 #endif
 
 /* 16 keeps what check hooks leave behind in a memory context. */
@@ -378,10 +373,13 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
  */
 #if PG_VERSION_NUM >= 180000
 #define hm_attribute_not_null(desc, column) \
-	(TupleDescCompactAttr(desc, (column) - 1)->attnullability == ATTNULLABLE_VALID && \
-	 TupleDescAttr(desc, (column) - 1)->attgenerated != ATTRIBUTE_GENERATED_VIRTUAL)
+	(TupleDescCompactAttr(desc, AttrNumberGetAttrOffset(column))->attnullability == \
+		 ATTNULLABLE_VALID && \
+	 TupleDescAttr(desc, AttrNumberGetAttrOffset(column))->attgenerated != \
+		 ATTRIBUTE_GENERATED_VIRTUAL)
 #else
-#define hm_attribute_not_null(desc, column) (TupleDescAttr(desc, (column) - 1)->attnotnull)
+#define hm_attribute_not_null(desc, column) \
+	(TupleDescAttr(desc, AttrNumberGetAttrOffset(column))->attnotnull)
 #endif
 
 /*
@@ -390,15 +388,17 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
  */
 #if PG_VERSION_NUM >= 160000
 #define hm_fill_conflict(record, index, heap, horizon) \
-	((record)->locator = (index)->rd_locator, \
-	 (record)->snapshotConflictHorizon = (horizon), \
+	((record)->locator = (index)->rd_locator, (record)->snapshotConflictHorizon = (horizon), \
 	 (record)->isCatalogRel = RelationIsAccessibleInLogicalDecoding(heap))
 #else
 #define hm_fill_conflict(record, index, heap, horizon) \
 	((record)->node = (index)->rd_node, (record)->latestRemovedFullXid = (horizon))
 #endif
 
-/* What a parallel index scan is told before it begins has become more, and 18 has another name for where its state is. */
+/*
+ * What a parallel index scan is told before it begins has become more, and 18 has another name for
+ * where its state is.
+ */
 #if PG_VERSION_NUM >= 180000
 #define HM_ESTIMATE_PARALLEL_PARAMETERS Relation index, int nkeys, int norderbys
 #define hm_parallel_offset(parallel) ((parallel)->ps_offset_am)
@@ -422,7 +422,7 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
  * charged for: since 17 for no more than a third of the pages (btcostestimate()).
  */
 #if PG_VERSION_NUM >= 170000
-#define hm_array_scan_pages(pages) ceil((pages) * 0.3333333)
+#define hm_array_scan_pages(pages) ceil(0.3333333 * (pages))
 #define hm_array_scan_keys(keys, pages) Min(keys, hm_array_scan_pages(pages))
 #else
 #define hm_array_scan_pages(pages) ((double) (pages))
@@ -436,28 +436,34 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #if PG_VERSION_NUM >= 190000
 #define hm_vacuum_truncates(options) \
 	((options) != NULL && (options)->vacuum_truncate != PG_TERNARY_UNSET ? \
-	 (options)->vacuum_truncate == PG_TERNARY_TRUE : vacuum_truncate)
+		 (options)->vacuum_truncate == PG_TERNARY_TRUE : \
+		 vacuum_truncate)
 #elif PG_VERSION_NUM >= 180000
 #define hm_vacuum_truncates(options) \
-	((options) != NULL && (options)->vacuum_truncate_set ? (options)->vacuum_truncate : vacuum_truncate)
+	((options) != NULL && (options)->vacuum_truncate_set ? (options)->vacuum_truncate : \
+														   vacuum_truncate)
 #else
 #define hm_vacuum_truncates(options) ((options) == NULL || (options)->vacuum_truncate)
 #endif
 
 /*
- * What a date is as a timestamp, where it may be out of range.  hm_overflow() then is less or more than
+ * What a date is as a timestamp, where it may be out of range.  hm_overflow() then is less or more
+ * than
  * 0.  19 says that by an ErrorSaveContext and an infinite result.
  */
 #if PG_VERSION_NUM >= 190000
 #include "nodes/miscnodes.h"
 typedef ErrorSaveContext HmConversion;
-#define HM_CONVERSION	{T_ErrorSaveContext}
+#define HM_CONVERSION \
+	{ \
+		T_ErrorSaveContext \
+	}
 #define hm_convert(function, value, conversion) function##_safe(value, (Node *) (conversion))
 #define hm_overflow(conversion, result) \
 	(!(conversion).error_occurred ? 0 : TIMESTAMP_IS_NOEND(result) ? 1 : -1)
 #else
 typedef int HmConversion;
-#define HM_CONVERSION	0
+#define HM_CONVERSION 0
 #define hm_convert(function, value, conversion) function##_opt_overflow(value, conversion)
 #define hm_overflow(conversion, result) (conversion)
 #endif
@@ -489,14 +495,15 @@ typedef int HmConversion;
 #endif
 
 /*
- * 19 has readers set bits of the visibility map, if their query does not write to the table.  Nothing of
- * ours relies on that, so they do not.  It pins the map's page nevertheless.
+ * 19 has readers set bits of the visibility map, if their query does not write to the table.
+ * Nothing of ours relies on that, so they do not.  It pins the map's page nevertheless.
  */
 #if PG_VERSION_NUM >= 190000
 #define hm_prune_page(heap, buffer) \
-	do { \
-		Buffer		map_buffer = InvalidBuffer; \
-		\
+	do \
+	{ \
+		Buffer map_buffer = InvalidBuffer; \
+\
 		heap_page_prune_opt(heap, buffer, &map_buffer, false); \
 		if (BufferIsValid(map_buffer)) \
 			ReleaseBuffer(map_buffer); \
@@ -523,11 +530,11 @@ typedef int HmConversion;
 #if PG_VERSION_NUM >= 190000
 #define HM_PLANNER_PARAMETERS \
 	Query *parse, const char *query_string, int options, ParamListInfo params, ExplainState *es
-#define HM_PLANNER_ARGUMENTS	parse, query_string, options, params, es
+#define HM_PLANNER_ARGUMENTS parse, query_string, options, params, es
 #else
 #define HM_PLANNER_PARAMETERS \
 	Query *parse, const char *query_string, int options, ParamListInfo params
-#define HM_PLANNER_ARGUMENTS	parse, query_string, options, params
+#define HM_PLANNER_ARGUMENTS parse, query_string, options, params
 #endif
 
 /* 19 renamed the counters of plan nodes. */
@@ -558,7 +565,8 @@ typedef UniquePath HmUniquePath;
 #define hm_create_unique_path(root, rel, path, info) (path)
 #define hm_rel_before_unique(root, rel) \
 	(bms_membership((rel)->relids) == BMS_SINGLETON ? \
-	 find_base_rel(root, bms_singleton_member((rel)->relids)) : find_join_rel(root, (rel)->relids))
+		 find_base_rel(root, bms_singleton_member((rel)->relids)) : \
+		 find_join_rel(root, (rel)->relids))
 #else
 typedef UpperUniquePath HmUniquePath;
 #define hm_is_unique_path(path) IsA(path, UpperUniquePath)
@@ -582,7 +590,9 @@ typedef UpperUniquePath HmUniquePath;
 #define hm_is_grouped(rel) false
 #endif
 
-/* The hook that is called when the planner has described a relation; 19 has another one for that. */
+/*
+ * The hook that is called when the planner has described a relation; 19 has another one for that.
+ */
 #if PG_VERSION_NUM >= 190000
 #include "optimizer/pathnode.h"
 #define hm_relation_hook build_simple_rel_hook
@@ -602,17 +612,17 @@ typedef get_relation_info_hook_type hm_relation_hook_type;
 #include "access/sysattr.h"
 #include "nodes/multibitmapset.h"
 #define hm_is_nonnullable(columns, relation, attribute) \
-	mbms_is_member(relation, (attribute) - FirstLowInvalidHeapAttributeNumber, columns)
+	mbms_is_member(relation, (attribute) -FirstLowInvalidHeapAttributeNumber, columns)
 #else
 #include "nodes/primnodes.h"
 static inline bool
 hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
-		Var		   *column = lfirst_node(Var, cell);
+		Var *column = lfirst_node(Var, cell);
 
 		if (column->varno == relation && column->varattno == attribute)
 			return true;
@@ -623,7 +633,7 @@ hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
 
 /* 18 renamed what verifies a page that was read, and has it tell whether the checksum was wrong. */
 #if PG_VERSION_NUM >= 180000
-#define hm_page_is_verified(page, block) PageIsVerified(page, block, 0, &(bool) {false})
+#define hm_page_is_verified(page, block) PageIsVerified(page, block, 0, &(bool){false})
 #else
 #define hm_page_is_verified(page, block) PageIsVerifiedExtended(page, block, 0)
 #endif
@@ -635,4 +645,4 @@ hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
 #define hm_backend_status(i) pgstat_fetch_stat_local_beentry(i)
 #endif
 
-#endif							/* HARMONIA_COMPAT_H */
+#endif /* HARMONIA_COMPAT_H */

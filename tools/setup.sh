@@ -106,6 +106,7 @@ check_roots() {
 
 check_ci() {
 	need clang command -v clang
+	need clang-format-14 command -v clang-format-14
 	need shellcheck command -v shellcheck
 }
 

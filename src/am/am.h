@@ -31,7 +31,8 @@
  * and not for the others.  Sets low to the first for which it does not hold, or to high.
  */
 #define HM_BINARY_SEARCH(low, middle, high, condition) \
-	do { \
+	do \
+	{ \
 		while ((low) < (high)) \
 		{ \
 			(middle) = (low) + ((high) - (low)) / 2; \
@@ -62,8 +63,8 @@ typedef enum HmPart
 /* A point in that sequence.  The beginning of a part has key 0 and TID 0. */
 typedef struct HmPosition
 {
-	HtEntry		entry;
-	HmPart		part;
+	HtEntry entry;
+	HmPart part;
 } HmPosition;
 
 /* Compare two positions: negative, 0 or positive, as memcmp() does. */
@@ -78,7 +79,7 @@ hm_position_cmp(HmPosition a, HmPosition b)
 static inline HmPosition
 hm_position(HmPart part, HT_KEY key, uint64 tid)
 {
-	HmPosition	result;
+	HmPosition result;
 
 	result.entry.key = key;
 	result.entry.tid = tid;
@@ -91,7 +92,7 @@ static inline uint64
 hm_tid_pack(ItemPointer tid)
 {
 	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
-		ItemPointerGetOffsetNumberNoCheck(tid);
+		   ItemPointerGetOffsetNumberNoCheck(tid);
 }
 
 static inline void
@@ -105,7 +106,7 @@ static inline bool
 hm_tid_is_valid(uint64 packed)
 {
 	return OffsetNumberIsValid((OffsetNumber) packed) &&
-		BlockNumberIsValid((BlockNumber) (packed >> 16));
+		   BlockNumberIsValid((BlockNumber) (packed >> 16));
 }
 
 /* ----------------------------------------------------------------
@@ -168,9 +169,9 @@ extern void *hm_resize_large(MemoryContext context, void *memory, Size size);
  */
 typedef struct HmRange
 {
-	HmPart		part;
-	HmKey		low;
-	HmKey		high;
+	HmPart part;
+	HmKey low;
+	HmKey high;
 } HmRange;
 
 /*
@@ -179,19 +180,19 @@ typedef struct HmRange
  */
 typedef struct HmFieldFilter
 {
-	HmField		field;
-	int			count;
-	HmSpan	   *spans;
+	HmField field;
+	int count;
+	HmSpan *spans;
 } HmFieldFilter;
 
 typedef struct HmRanges
 {
-	int			count;
-	HmRange    *ranges;			/* palloc'd in the current memory context */
-	bool		recheck;		/* the ranges may have entries that do not match,
-								 * so the operators must be asked */
-	int			filter_count;	/* filters that entries may be tested with, to leave
-								 * out some that do not match */
+	int count;
+	HmRange *ranges;  /* palloc'd in the current memory context */
+	bool recheck;     /* the ranges may have entries that do not match, so the operators must be
+					   * asked */
+	int filter_count; /* filters that entries may be tested with, to leave out some that do not
+					   * match */
 	HmFieldFilter filters[HM_MAX_KEY_COLUMNS];
 } HmRanges;
 
@@ -199,8 +200,7 @@ typedef struct HmRanges
 static inline bool
 hm_is_equal_any(ScanKey key)
 {
-	return (key->sk_flags & SK_SEARCHARRAY) != 0 &&
-		key->sk_strategy == BTEqualStrategyNumber;
+	return (key->sk_flags & SK_SEARCHARRAY) != 0 && key->sk_strategy == BTEqualStrategyNumber;
 }
 
 /*
@@ -219,8 +219,7 @@ extern void hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRange
  * Returns false if the scan key is of another kind.  *points is allocated in the current memory
  * context; free it by resetting the context.
  */
-extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points,
-							   uint32 *count);
+extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points, uint32 *count);
 
 /* ----------------------------------------------------------------
  *		Values by their keys (keyvalues.c), where keys are not exact
@@ -230,12 +229,10 @@ extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points
 /* Values that are looked for.  Arrays are palloc'd. */
 typedef struct HmKeyValues
 {
-	uint32		count;			/* keys */
-	void	   *keys;			/* in ascending order, each once, of the index's key
-								 * size (keyarray.h) */
-	uint32	   *first;			/* the first value of each key; and the number of
-								 * values */
-	Datum	   *values;			/* in the order of their keys */
+	uint32 count;  /* keys */
+	void *keys;    /* in ascending order, each once, of the index's key size (keyarray.h) */
+	uint32 *first; /* the first value of each key; and the number of values */
+	Datum *values; /* in the order of their keys */
 } HmKeyValues;
 
 /*
@@ -259,10 +256,8 @@ extern void hm_key_equality(Relation index, Oid argument, FmgrInfo *function,
 
 typedef enum HmSearch
 {
-	HM_AT_OR_AFTER,				/* the segment that covers the position; if there
-								 * is none, the next one */
-	HM_BEFORE					/* the segment that covers what is right before
-								 * the position */
+	HM_AT_OR_AFTER, /* the segment that covers the position; if there is none, the next one */
+	HM_BEFORE       /* the segment that covers what is right before the position */
 } HmSearch;
 
 /*
@@ -274,8 +269,7 @@ typedef enum HmSearch
  * it.
  * Errors: index_corrupted.
  */
-extern Buffer hm_segment_enter(Relation index, HmPosition *position,
-							   HmSearch search, int lock);
+extern Buffer hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock);
 
 /*
  * The low keys of all segments of the key part, in order, and their number; palloc'd.  The
@@ -294,8 +288,8 @@ extern HmKey *hm_segment_keys(Relation index, int *count);
  * detail is a sentence, or NULL.  Does not return.
  * Errors: index_corrupted.
  */
-HM_NORETURN extern void hm_report_damage(const char *detail, const char *format,...)
-			pg_attribute_printf(2, 3);
+HM_NORETURN extern void hm_report_damage(const char *detail, const char *format, ...)
+	pg_attribute_printf(2, 3);
 
 /*
  * Check that a block number found on a page may be read as a block of a segment: it is
@@ -355,9 +349,9 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
  * it, so that VACUUM does not wait long.
  */
 #ifdef HM_SMALL_LIMITS
-#define HM_GATE_MAX_HITS		2048
+#define HM_GATE_MAX_HITS 2048
 #else
-#define HM_GATE_MAX_HITS		(1024 * 1024)
+#define HM_GATE_MAX_HITS (1024 * 1024)
 #endif
 
 /* ----------------------------------------------------------------
@@ -375,9 +369,9 @@ extern bool hm_heeds_hints(Snapshot snapshot);
 /* A row of a heap table that a lookup has found dead to all, and the range that found it. */
 typedef struct HmDeadRow
 {
-	HmKey		low;			/* the row's key is in low..high */
-	HmKey		high;
-	uint64		tid;
+	HmKey low; /* the row's key is in low..high */
+	HmKey high;
+	uint64 tid;
 } HmDeadRow;
 
 /*
@@ -427,9 +421,8 @@ extern void hm_batch_apply(Relation index);
  * The method's amcostestimate (cost.c), by which the planner's description of an index
  * shows that it is one of this method.
  */
-extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
-							 double loop_count, Cost *startup_cost,
-							 Cost *total_cost, Selectivity *selectivity,
+extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+							 Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 							 double *correlation, double *pages);
 
 /*
@@ -457,4 +450,4 @@ extern void hm_order_init(void);
  */
 extern bool hm_start_worker(const char *function, const char *name, Oid relation);
 
-#endif							/* HARMONIA_AM_H */
+#endif /* HARMONIA_AM_H */

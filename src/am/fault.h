@@ -155,11 +155,10 @@
 
 typedef enum HmFaultPoint
 {
-	HM_FAULT_LIST(HM_FAULT_NUMBER)
-	HM_FAULT_COUNT
+	HM_FAULT_LIST(HM_FAULT_NUMBER) HM_FAULT_COUNT
 } HmFaultPoint;
 
-extern int	hm_fault_chosen;
+extern int hm_fault_chosen;
 
 extern void hm_fault_reached(HmFaultPoint point);
 
@@ -167,7 +166,8 @@ extern void hm_fault_reached(HmFaultPoint point);
 extern void hm_fault_init(void);
 
 #define HM_FAULT(name) \
-	do { \
+	do \
+	{ \
 		if (hm_fault_chosen == (int) HM_FAULT_##name) \
 			hm_fault_reached(HM_FAULT_##name); \
 	} while (0)
@@ -177,6 +177,6 @@ extern void hm_fault_init(void);
 #define HM_FAULT(name) ((void) 0)
 #define hm_fault_init() ((void) 0)
 
-#endif							/* HM_FAULT_POINTS */
+#endif /* HM_FAULT_POINTS */
 
-#endif							/* HARMONIA_FAULT_H */
+#endif /* HARMONIA_FAULT_H */

@@ -26,28 +26,26 @@ StaticAssertDecl(BLCKSZ == HT_PAGE_SIZE, "harmonia supports a block size of 8192
  * a hole: the bytes that are left to hints (ht_leaf_hole()), which are not logged.
  * ----------------------------------------------------------------
  */
-#define HM_METAPAGE_BLKNO	0
+#define HM_METAPAGE_BLKNO 0
 
-#define HM_MAGIC			0x48524D4E	/* "HRMN" */
-#define HM_FORMAT_VERSION	2
-#define HM_ENDIAN_MARKER	0x0102
-#define HM_PAGE_ID			0xFF8A	/* last two bytes of every page */
+#define HM_MAGIC 0x48524D4E /* "HRMN" */
+#define HM_FORMAT_VERSION 2
+#define HM_ENDIAN_MARKER 0x0102
+#define HM_PAGE_ID 0xFF8A /* last two bytes of every page */
 
 typedef enum HmPageKind
 {
 	HM_PAGE_META = 1,
 	HM_PAGE_DIRECTORY = 2,
-	HM_PAGE_SEGMENT = 3,		/* a segment's header */
-	HM_PAGE_KEYS = 4,			/* nodes of the key region that the header has
-								 * no room for */
-	HM_PAGE_AUXILIARY = 5,		/* auxiliary node */
+	HM_PAGE_SEGMENT = 3,   /* a segment's header */
+	HM_PAGE_KEYS = 4,      /* nodes of the key region that the header has no room for */
+	HM_PAGE_AUXILIARY = 5, /* auxiliary node */
 	HM_PAGE_LEAF = 6,
-	HM_PAGE_SPARE = 7			/* block of an extent that is not in use yet */
+	HM_PAGE_SPARE = 7 /* block of an extent that is not in use yet */
 } HmPageKind;
 
 /* HmSpecial.flags */
-#define HM_HAS_HIGH		0x01	/* high is a bound; if not set, the page
-								 * reaches to the end of its part */
+#define HM_HAS_HIGH 0x01 /* high is a bound; if not set, the page reaches to the end of its part */
 
 /*
  * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  In an
@@ -57,21 +55,19 @@ typedef enum HmPageKind
  */
 typedef struct HmSpecial
 {
-	uint64		stamp;			/* of the segment that the page belongs to; never
-								 * used again */
-	uint64		low_key;		/* no entry is below this bound */
-	uint64		high_key;		/* all entries are below this bound */
-	uint32		low_block;
-	uint32		high_block;
-	uint16		low_offset;
-	uint16		high_offset;
-	BlockNumber right;			/* leaf: block of the next leaf of the segment,
-								 * or InvalidBlockNumber */
-	BlockNumber segment;		/* block of the segment's header */
-	uint8		part:4,			/* HmPart */
-				flags:4;
-	uint8		kind;			/* HmPageKind */
-	uint16		page_id;		/* HM_PAGE_ID */
+	uint64 stamp;    /* of the segment that the page belongs to; never used again */
+	uint64 low_key;  /* no entry is below this bound */
+	uint64 high_key; /* all entries are below this bound */
+	uint32 low_block;
+	uint32 high_block;
+	uint16 low_offset;
+	uint16 high_offset;
+	BlockNumber right;   /* leaf: block of the next leaf of the segment, or InvalidBlockNumber */
+	BlockNumber segment; /* block of the segment's header */
+	uint8 part : 4,      /* HmPart */
+		flags : 4;
+	uint8 kind;     /* HmPageKind */
+	uint16 page_id; /* HM_PAGE_ID */
 } HmSpecial;
 
 StaticAssertDecl(sizeof(HmSpecial) == 48, "special area differs in size");
@@ -88,8 +84,8 @@ hm_page_special(Page page)
 static inline HtEntry
 hm_leaf_low(Page page)
 {
-	HmSpecial  *special = hm_page_special(page);
-	HtEntry		low;
+	HmSpecial *special = hm_page_special(page);
+	HtEntry low;
 
 #if HM_KEYS == 64
 	low.key = special->low_key;
@@ -103,8 +99,8 @@ hm_leaf_low(Page page)
 static inline HtEntry
 hm_leaf_high(Page page)
 {
-	HmSpecial  *special = hm_page_special(page);
-	HtEntry		high;
+	HmSpecial *special = hm_page_special(page);
+	HtEntry high;
 
 #if HM_KEYS == 64
 	high.key = special->high_key;
@@ -119,7 +115,7 @@ hm_leaf_high(Page page)
 static inline void
 hm_leaf_set_low(Page page, HtEntry low)
 {
-	HmSpecial  *special = hm_page_special(page);
+	HmSpecial *special = hm_page_special(page);
 
 #if HM_KEYS == 64
 	special->low_key = low.key;
@@ -134,7 +130,7 @@ hm_leaf_set_low(Page page, HtEntry low)
 static inline void
 hm_leaf_set_high(Page page, HtEntry high)
 {
-	HmSpecial  *special = hm_page_special(page);
+	HmSpecial *special = hm_page_special(page);
 
 #if HM_KEYS != 64
 	special->low_key = ht_key_word_128(high.key, 1);
@@ -149,7 +145,7 @@ hm_leaf_set_high(Page page, HtEntry high)
 static inline HmPosition
 hm_page_low(Page page)
 {
-	HtEntry		low = hm_leaf_low(page);
+	HtEntry low = hm_leaf_low(page);
 
 	return hm_position((HmPart) hm_page_special(page)->part, low.key, low.tid);
 }
@@ -168,11 +164,11 @@ hm_page_has_high(Page page)
 static inline HmPosition
 hm_page_high(Page page)
 {
-	HmSpecial  *special = hm_page_special(page);
+	HmSpecial *special = hm_page_special(page);
 
 	if (special->flags & HM_HAS_HIGH)
 	{
-		HtEntry		high = hm_leaf_high(page);
+		HtEntry high = hm_leaf_high(page);
 
 		return hm_position((HmPart) special->part, high.key, high.tid);
 	}
@@ -202,12 +198,10 @@ hm_leaf_end(Page page)
  */
 typedef struct HmDirectoryEntry
 {
-	HT_KEY		key;
-	uint64		tid:48,
-				part:16;
+	HT_KEY key;
+	uint64 tid : 48, part : 16;
 	BlockNumber block;
-	uint32		stamp;			/* lower half of the segment's stamp; 0 for a
-								 * directory page */
+	uint32 stamp; /* lower half of the segment's stamp; 0 for a directory page */
 } HmDirectoryEntry;
 
 /* The low bound of the segment, or of the directory page, that an entry stands for. */
@@ -217,7 +211,7 @@ hm_directory_low(const HmDirectoryEntry *entry)
 	return hm_position((HmPart) entry->part, entry->key, entry->tid);
 }
 
-#define HM_DIRECTORY_AT			64
+#define HM_DIRECTORY_AT 64
 
 /* The size of an entry in an index with keys of a width. */
 static inline uint32
@@ -227,7 +221,7 @@ hm_directory_entry_size(HtWidth width)
 }
 
 /* Entries that bytes have room for. */
-#define HM_ENTRIES_IN(bytes)	((int) ((bytes) / sizeof(HmDirectoryEntry)))
+#define HM_ENTRIES_IN(bytes) ((int) ((bytes) / sizeof(HmDirectoryEntry)))
 
 /*
  * Limits.  The small ones are for testing: they let what only happens in large
@@ -235,29 +229,29 @@ hm_directory_entry_size(HtWidth width)
  * which ones an index has been built with.
  */
 #ifdef HM_SMALL_LIMITS
-#define HM_META_LIMITS			HM_META_SMALL_LIMITS
-#define HM_DIRECTORY_MAX		50
-#define HM_ROOT_BYTES			960
-#define HM_FREE_MAX				5
-#define HM_SEGMENT_MAX_BLOCKS	12
-#define HM_SEGMENT_MAX_EXTENTS	5
+#define HM_META_LIMITS HM_META_SMALL_LIMITS
+#define HM_DIRECTORY_MAX 50
+#define HM_ROOT_BYTES 960
+#define HM_FREE_MAX 5
+#define HM_SEGMENT_MAX_BLOCKS 12
+#define HM_SEGMENT_MAX_EXTENTS 5
 #else
-#define HM_META_LIMITS			0
-#define HM_DIRECTORY_MAX		HM_ENTRIES_IN(HT_PAGE_END - HM_DIRECTORY_AT - 8)	/* of a directory page */
-#define HM_ROOT_BYTES			4608	/* of the root, in the metapage */
-#define HM_FREE_MAX				240 /* free extents in the metapage */
-#define HM_SEGMENT_MAX_BLOCKS	1024	/* of a segment's main extent */
-#define HM_SEGMENT_MAX_EXTENTS	24
+#define HM_META_LIMITS 0
+#define HM_DIRECTORY_MAX HM_ENTRIES_IN(HT_PAGE_END - HM_DIRECTORY_AT - 8) /* of a directory page */
+#define HM_ROOT_BYTES 4608         /* of the root, in the metapage */
+#define HM_FREE_MAX 240            /* free extents in the metapage */
+#define HM_SEGMENT_MAX_BLOCKS 1024 /* of a segment's main extent */
+#define HM_SEGMENT_MAX_EXTENTS 24
 #endif
 
 /* Entries of the root: no more than a directory page has. */
-#define HM_ROOT_MAX				HM_ENTRIES_IN(HM_ROOT_BYTES)
+#define HM_ROOT_MAX HM_ENTRIES_IN(HM_ROOT_BYTES)
 
 /* Body of a directory page. */
 typedef struct HmDirectory
 {
-	uint32		count;
-	uint32		unused;
+	uint32 count;
+	uint32 unused;
 	HmDirectoryEntry entries[HM_DIRECTORY_MAX];
 } HmDirectory;
 
@@ -267,72 +261,71 @@ StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmDirectory) <= HT_PAGE_END, "director
 typedef struct HmExtent
 {
 	BlockNumber start;
-	uint32		length;
+	uint32 length;
 } HmExtent;
 
 /* HmMeta.flags */
-#define HM_META_SMALL_LIMITS	0x01
+#define HM_META_SMALL_LIMITS 0x01
 
 /* Columns of an index at most, as many as PostgreSQL allows. */
-#define HM_META_COLUMNS			32
+#define HM_META_COLUMNS 32
 
 /*
  * HmMetaColumn.flags, of the fields of key columns in composite keys (am.h): values are stored in
  * descending order; NULL stands below them, not above; NULL has a value of its own, as the keys
  * have a gap.
  */
-#define HM_COLUMN_DESCENDING	0x01
-#define HM_COLUMN_NULLS_LOW		0x02
-#define HM_COLUMN_NULL_IN_GAP	0x04
+#define HM_COLUMN_DESCENDING 0x01
+#define HM_COLUMN_NULLS_LOW 0x02
+#define HM_COLUMN_NULL_IN_GAP 0x04
 
 /*
  * A column of the index.  Collations are reserved, and zero.
  */
 typedef struct HmMetaColumn
 {
-	Oid			type;			/* id of the key type (am.h) */
-	Oid			collation;
-	uint32		collation_version;	/* hash of the version's name */
-	uint16		bits;			/* of the column's field in a key (am.h) */
-	uint16		flags;
+	Oid type; /* id of the key type (am.h) */
+	Oid collation;
+	uint32 collation_version; /* hash of the version's name */
+	uint16 bits;              /* of the column's field in a key (am.h) */
+	uint16 flags;
 } HmMetaColumn;
 
 typedef struct HmMeta
 {
-	uint32		magic;
-	uint16		version;
-	uint16		endian;
-	uint32		block_size;
-	Oid			key_type;		/* type whose normalised keys are stored */
-	uint16		width;			/* HtWidth */
-	uint16		fanout;
-	uint8		nulls_low;		/* the NULL part is before the key part */
-	uint8		depth;			/* 0: the root's entries are segments, 1:
-								 * directory pages */
-	uint16		flags;
-	uint64		build_id;		/* random; distinguishes one build from another */
-	uint64		next_stamp;		/* not given to any segment yet */
-	uint64		retired;		/* segments retired so far */
-	uint64		drained;		/* value of "retired" when VACUUM last drained
-								 * all blocks */
-	uint32		root_count;
-	uint32		free_count;
-	union						/* the same bytes whatever the width of keys */
+	uint32 magic;
+	uint16 version;
+	uint16 endian;
+	uint32 block_size;
+	Oid key_type; /* type whose normalised keys are stored */
+	uint16 width; /* HtWidth */
+	uint16 fanout;
+	uint8 nulls_low; /* the NULL part is before the key part */
+	uint8 depth;     /* 0: the root's entries are segments, 1: directory pages */
+	uint16 flags;
+	uint64 build_id;   /* random; distinguishes one build from another */
+	uint64 next_stamp; /* not given to any segment yet */
+	uint64 retired;    /* segments retired so far */
+	uint64 drained;    /* value of "retired" when VACUUM last drained all blocks */
+	uint32 root_count;
+	uint32 free_count;
+	union /* the same bytes whatever the width of keys */
 	{
 		HmDirectoryEntry root[HM_ROOT_MAX];
-		uint64		root_words[HM_ROOT_BYTES / sizeof(uint64)];
+		uint64 root_words[HM_ROOT_BYTES / sizeof(uint64)];
 	};
-	HmExtent	free[HM_FREE_MAX];	/* sorted by start; neighbours are joined */
-	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
-	uint64		hash_seed;		/* of columns whose keys are hashed; reserved */
-	uint16		key_columns;
-	uint16		included_columns;	/* these follow them, as fields of the key */
-	uint32		included_bytes; /* of an entry's values that are no fields; reserved */
+	HmExtent free[HM_FREE_MAX]; /* sorted by start; neighbours are joined */
+	TimestampTz last_movement;  /* when "retired" last grew; 0: never */
+	uint64 hash_seed;           /* of columns whose keys are hashed; reserved */
+	uint16 key_columns;
+	uint16 included_columns; /* these follow them, as fields of the key */
+	uint32 included_bytes;   /* of an entry's values that are no fields; reserved */
 	HmMetaColumn columns[HM_META_COLUMNS];
 } HmMeta;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
-StaticAssertDecl(sizeof(((HmMeta *) NULL)->root) <= HM_ROOT_BYTES, "the root's size depends on the width of keys");
+StaticAssertDecl(sizeof(((HmMeta *) NULL)->root) <= HM_ROOT_BYTES,
+				 "the root's size depends on the width of keys");
 
 static inline HmMeta *
 hm_page_meta(Page page)
@@ -351,8 +344,8 @@ hm_page_directory(Page page)
  * ----------------------------------------------------------------
  */
 /* HmSegment.state */
-#define HM_SEGMENT_DEAD		0x01	/* replaced: start again from the directory */
-#define HM_SEGMENT_MOVING	0x02	/* being moved: writers must wait */
+#define HM_SEGMENT_DEAD 0x01   /* replaced: start again from the directory */
+#define HM_SEGMENT_MOVING 0x02 /* being moved: writers must wait */
 
 /*
  * A segment's header.  After this struct the page has the child region (a prefix sum for
@@ -364,38 +357,34 @@ hm_page_directory(Page page)
  */
 typedef struct HmSegment
 {
-	uint64		stamp:56,		/* in one aligned word, so that both can be read
-								 * together without the lock */
-				state:8;
-	uint64		low_key;		/* bounds: the lowest words of their keys, */
-	uint64		low_tid;
-	uint64		high_key;		/* valid with HM_HAS_HIGH in the special area */
-	uint64		high_tid;
-	uint16		fanout;
-	uint16		levels;
-	uint32		hinted;			/* nonzero: there may be hints on its leaves (hints.c) */
-	uint32		nodes;			/* inner nodes; also the number of leaf 0, which
-								 * follows them in breadth-first order */
-	uint32		bottom_start;	/* number of the first bottom node */
-	uint32		leaf_room;		/* blocks for leaves in the main extent */
-	uint32		pure_leaves;	/* of those, used by numbered leaves: leaf i is
-								 * block leaf_base + i */
-	uint32		tail_used;		/* of those, taken from the end by splits that
-								 * shadow a bottom node */
-	uint32		leaves;			/* all, numbered or not */
-	uint32		auxiliaries;	/* auxiliary nodes */
-	BlockNumber key_base;		/* first key page */
+	uint64 stamp : 56, /* in one aligned word, so that both can be read together without the lock */
+		state : 8;
+	uint64 low_key; /* bounds: the lowest words of their keys, */
+	uint64 low_tid;
+	uint64 high_key; /* valid with HM_HAS_HIGH in the special area */
+	uint64 high_tid;
+	uint16 fanout;
+	uint16 levels;
+	uint32 hinted;        /* nonzero: there may be hints on its leaves (hints.c) */
+	uint32 nodes;         /* inner nodes; also the number of leaf 0, which follows them in
+						   * breadth-first order */
+	uint32 bottom_start;  /* number of the first bottom node */
+	uint32 leaf_room;     /* blocks for leaves in the main extent */
+	uint32 pure_leaves;   /* of those, used by numbered leaves: leaf i is block leaf_base + i */
+	uint32 tail_used;     /* of those, taken from the end by splits that shadow a bottom node */
+	uint32 leaves;        /* all, numbered or not */
+	uint32 auxiliaries;   /* auxiliary nodes */
+	BlockNumber key_base; /* first key page */
 	BlockNumber leaf_base;
-	uint32		key_region_at;	/* byte offset of node 0 on this page */
-	uint32		nodes_here;		/* nodes on this page */
-	uint32		nodes_per_page; /* nodes on a key page */
-	uint32		extent_count;
-	uint32		spare_used;		/* blocks in use of the last extent; 0 if that
-								 * is the main one */
-	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* the main one is the first */
-	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];	/* one number a node,
-														 * then one auxiliary
-														 * block a bottom node */
+	uint32 key_region_at;  /* byte offset of node 0 on this page */
+	uint32 nodes_here;     /* nodes on this page */
+	uint32 nodes_per_page; /* nodes on a key page */
+	uint32 extent_count;
+	uint32 spare_used;                          /* blocks in use of the last extent; 0 if that is
+												 * the main one */
+	HmExtent extents[HM_SEGMENT_MAX_EXTENTS];   /* the main one is the first */
+	uint32 child_region[FLEXIBLE_ARRAY_MEMBER]; /* one number a node, then one auxiliary block a
+												 * bottom node */
 } HmSegment;
 
 static inline HmSegment *
@@ -407,8 +396,8 @@ hm_page_segment(Page page)
 /* The other words of wide bounds, the lower one first; at HT_PAGE_END of a header. */
 typedef struct HmSegmentWords
 {
-	uint64		low[3];
-	uint64		high[3];
+	uint64 low[3];
+	uint64 high[3];
 } HmSegmentWords;
 
 static inline HmSegmentWords *
@@ -424,8 +413,8 @@ StaticAssertDecl(HT_PAGE_END + sizeof(HmSegmentWords) <= BLCKSZ - sizeof(HmSpeci
 static inline HtEntry
 hm_segment_low(Page page)
 {
-	HmSegment  *segment = hm_page_segment(page);
-	HtEntry		low = {segment->low_key, segment->low_tid};
+	HmSegment *segment = hm_page_segment(page);
+	HtEntry low = {segment->low_key, segment->low_tid};
 
 #if HM_KEYS != 64
 	low.key |= (HT_KEY) hm_page_segment_words(page)->low[0] << 64;
@@ -436,8 +425,8 @@ hm_segment_low(Page page)
 static inline HtEntry
 hm_segment_high(Page page)
 {
-	HmSegment  *segment = hm_page_segment(page);
-	HtEntry		high = {segment->high_key, segment->high_tid};
+	HmSegment *segment = hm_page_segment(page);
+	HtEntry high = {segment->high_key, segment->high_tid};
 
 #if HM_KEYS != 64
 	high.key |= (HT_KEY) hm_page_segment_words(page)->high[0] << 64;
@@ -448,7 +437,7 @@ hm_segment_high(Page page)
 static inline void
 hm_segment_set_low(Page page, HtEntry low)
 {
-	HmSegment  *segment = hm_page_segment(page);
+	HmSegment *segment = hm_page_segment(page);
 
 	segment->low_key = (uint64) low.key;
 	segment->low_tid = low.tid;
@@ -461,7 +450,7 @@ hm_segment_set_low(Page page, HtEntry low)
 static inline void
 hm_segment_set_high(Page page, HtEntry high)
 {
-	HmSegment  *segment = hm_page_segment(page);
+	HmSegment *segment = hm_page_segment(page);
 
 	segment->high_key = (uint64) high.key;
 	segment->high_tid = high.tid;
@@ -483,25 +472,23 @@ hm_segment_auxiliaries(HmSegment *segment)
 
 /* Children of an auxiliary node at most. */
 #if HM_KEYS == 64
-#define HM_AUXILIARY_MAX	440
+#define HM_AUXILIARY_MAX 440
 #else
-#define HM_AUXILIARY_MAX	((HT_PAGE_END - HM_DIRECTORY_AT - 8) / (HM_KEYS / 8 + 10))
+#define HM_AUXILIARY_MAX ((HT_PAGE_END - HM_DIRECTORY_AT - 8) / (HM_KEYS / 8 + 10))
 #endif
 
 /* Body of an auxiliary node's page: the explicit children of a shadowed bottom node. */
 typedef struct HmAuxiliary
 {
-	uint32		count;			/* of children */
-	uint32		node;			/* number of the bottom node that this one
-								 * stands in for */
-	HT_KEY		keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of
-										 * the first is not used */
+	uint32 count;                  /* of children */
+	uint32 node;                   /* number of the bottom node that this one stands in for */
+	HT_KEY keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of the first is not used */
 	BlockNumber children[HM_AUXILIARY_MAX];
-	uint16		tids[HM_AUXILIARY_MAX][3];	/* the same bounds' TIDs: high, middle,
-										 * low 16 bits */
+	uint16 tids[HM_AUXILIARY_MAX][3]; /* the same bounds' TIDs: high, middle, low 16 bits */
 } HmAuxiliary;
 
-StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmAuxiliary) <= HT_PAGE_END, "auxiliary node does not fit");
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmAuxiliary) <= HT_PAGE_END,
+				 "auxiliary node does not fit");
 
 static inline HmAuxiliary *
 hm_page_auxiliary(Page page)
@@ -510,7 +497,7 @@ hm_page_auxiliary(Page page)
 }
 
 /* Byte offset of the first node on a key page. */
-#define HM_KEYS_AT	64
+#define HM_KEYS_AT 64
 
 /* ----------------------------------------------------------------
  *		Reading pages (page.c, segment.c, directory.c)
@@ -583,8 +570,8 @@ extern Buffer hm_meta_buffer(Relation index, int lock);
  * directory pages.  Both arrays are palloc'd.  Holds the metapage's share lock while it
  * reads; the caller holds no buffer lock.
  */
-extern HmDirectoryEntry *hm_directory_read(Relation index, int *count,
-										   BlockNumber **pages, int *page_count);
+extern HmDirectoryEntry *hm_directory_read(Relation index, int *count, BlockNumber **pages,
+										   int *page_count);
 
 /*
  * Check that a header can be used: that nothing found by its numbers lies outside of a
@@ -597,32 +584,31 @@ extern void hm_segment_check(Relation index, Buffer header, HtWidth width);
  * Where the separator between a leaf (1 or more) and the leaf before it stands: the
  * number of the node, and the number of the separator in that node.
  */
-extern void hm_segment_separator(const HmSegment *segment, uint32 leaf,
-								 uint32 *node, int *separator);
+extern void hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node,
+								 int *separator);
 
 /*
  * Where a node stands.  Returns 0 for the header page, n for the n-th key page, and in
  * *offset the node's byte offset on that page.
  */
-extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node,
-						   uint32 *offset);
+extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node, uint32 *offset);
 
 /*
  * Search an auxiliary node.  Returns the number of the child in which an entry belongs
  * or, if before is true, of the child that holds the entry's predecessor.
  */
-extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
+extern int hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
 
 /* The low bound of child i of an auxiliary node; meaningless for child 0. */
 static inline HtEntry
 hm_auxiliary_low(const HmAuxiliary *auxiliary, int i)
 {
-	HtEntry		low;
+	HtEntry low;
 
 	low.key = auxiliary->keys[i];
-	low.tid = ((uint64) auxiliary->tids[i][0] << 32) |
-		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2];
+	low.tid = ((uint64) auxiliary->tids[i][0] << 32) | ((uint64) auxiliary->tids[i][1] << 16) |
+			  auxiliary->tids[i][2];
 	return low;
 }
 
-#endif							/* HARMONIA_FORMAT_H */
+#endif /* HARMONIA_FORMAT_H */

@@ -1,6 +1,7 @@
 /*
  * handler.c
- *		The access method's handler and routines, which call the code for the width of the index's keys.
+ *		The access method's handler and routines, which call the code for the width of the index's
+ *		keys.
  */
 #include "postgres.h"
 
@@ -34,23 +35,27 @@
 static void
 check_collation(Relation index, int column)
 {
-	Oid			collation = index->rd_indcollation[column];
-	Oid			id = hm_column_type_id(index, column);
+	Oid collation = index->rd_indcollation[column];
+	Oid id = hm_column_type_id(index, column);
 
 	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support nondeterministic collations",
-						"harmonia"),
-				 errhint("Use a btree index, or an index on the column with a deterministic collation.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("access method \"%s\" does not support nondeterministic collations",
+					"harmonia"),
+			 errhint(
+				 "Use a btree index, or an index on the column with a deterministic collation.")));
 
 	/* Keys for ranges are in the order of bytes. */
 	if ((id == HM_TEXT_C || id == HM_NAME_C) && !hm_collation_is_c(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" keeps the order of type %s for collation \"C\" alone, not for collation \"%s\"",
-						"harmonia", format_type_be(index->rd_opcintype[column]), get_collation_name(collation)),
-				 errhint("Write (column COLLATE \"C\" text_c_ops), or use the default operator class, which has equality alone.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("access method \"%s\" keeps the order of type %s for collation "
+							   "\"C\" alone, not for collation \"%s\"",
+							   "harmonia", format_type_be(index->rd_opcintype[column]),
+							   get_collation_name(collation)),
+						errhint("Write (column COLLATE \"C\" text_c_ops), or use the default "
+								"operator class, which has equality alone.")));
 }
 
 /*
@@ -60,16 +65,16 @@ check_collation(Relation index, int column)
 static void
 check_order(Relation index, int column)
 {
-	Oid			type = index->rd_opcintype[column];
+	Oid type = index->rd_opcintype[column];
 
 	(void) hm_column_type(index, column);
 	if (!hm_keys_have_ranges(hm_key_type_lookup(hm_column_type_id(index, column))) &&
-		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
-									   BTLessStrategyNumber)))
+		OidIsValid(
+			get_opfamily_member(index->rd_opfamily[column], type, type, BTLessStrategyNumber)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not keep the order of type %s",
-						"harmonia", format_type_be(type)),
+				 errmsg("access method \"%s\" does not keep the order of type %s", "harmonia",
+						format_type_be(type)),
 				 errhint("Use an operator class with equality alone, such as the default one.")));
 }
 
@@ -79,8 +84,7 @@ handler_build(Relation heap, Relation index, IndexInfo *info)
 	if (info->ii_ExclusionOps != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support exclusion constraints",
-						"harmonia"),
+				 errmsg("access method \"%s\" does not support exclusion constraints", "harmonia"),
 				 errhint("Use a constraint with a btree or gist index.")));
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
@@ -98,7 +102,7 @@ static void
 handler_build_empty(Relation index)
 {
 	HmAlignedPage buffer;
-	Page		page = (Page) buffer.data;
+	Page page = (Page) buffer.data;
 	SMgrRelation smgr = RelationGetSmgr(index);
 
 	memset(buffer.data, 0, BLCKSZ);
@@ -135,15 +139,16 @@ handler_build_phase_name(int64 phase)
  */
 
 static bool
-handler_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
-		  Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
+handler_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			   IndexUniqueCheck check, bool unchanged, IndexInfo *info)
 {
-	return HM_FOR_INDEX(index, hm_insert_row)(index, values, isnull, tid, heap, check, unchanged, info);
+	return HM_FOR_INDEX(index, hm_insert_row)(index, values, isnull, tid, heap, check, unchanged,
+											  info);
 }
 
 static IndexBulkDeleteResult *
 handler_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
-			   IndexBulkDeleteCallback callback, void *state)
+					IndexBulkDeleteCallback callback, void *state)
 {
 	return HM_FOR_INDEX(info->index, hm_delete_dead)(info, stats, callback, state);
 }
@@ -151,7 +156,7 @@ handler_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 static IndexBulkDeleteResult *
 handler_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	HmSize		size;
+	HmSize size;
 
 	if (info->analyze_only)
 		return stats;
@@ -219,8 +224,8 @@ handler_restore_position(IndexScanDesc scan)
  * refuses that.
  */
 static bool
-handler_property(Oid index_oid, int attno, IndexAMProperty property,
-				 const char *name, bool *result, bool *isnull)
+handler_property(Oid index_oid, int attno, IndexAMProperty property, const char *name, bool *result,
+				 bool *isnull)
 {
 	if (property != AMPROP_CAN_EXCLUDE || OidIsValid(index_oid))
 		return false;
@@ -249,12 +254,11 @@ static const IndexAmRoutine routine = {
 	.amcanparallel = true,
 	.amcaninclude = true,
 	.amusemaintenanceworkmem = false,
-	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL |
-	VACUUM_OPTION_PARALLEL_COND_CLEANUP,
+	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP,
 	.amkeytype = InvalidOid,
 	HM_ROUTINE_EXTRAS
 
-	.ambuild = handler_build,
+		.ambuild = handler_build,
 	.ambuildempty = handler_build_empty,
 	.aminsert = handler_insert,
 	.ambulkdelete = handler_bulk_delete,

@@ -13,11 +13,11 @@ bool
 hm_heap_columns_locate(HmHeapColumns *columns, TupleDesc table, const AttrNumber *attributes,
 					   int count)
 {
-	*columns = (HmHeapColumns) {.columns = palloc(Max(1, count) * sizeof(HmHeapColumn))};
+	*columns = (HmHeapColumns){.columns = palloc(Max(1, count) * sizeof(HmHeapColumn))};
 	for (int i = 0; i < count; i++)
 	{
 		HmHeapColumn *column = &columns->columns[columns->count++];
-		uint32		offset = 0;
+		uint32 offset = 0;
 
 		if (attributes[i] <= 0)
 			return false;
@@ -49,8 +49,8 @@ hm_heap_page_scan(TableScanDesc scan, const TupleTableSlot *slot)
 void
 hm_heap_store(HeapScanDesc scan, HeapTuple tuple, TupleTableSlot *slot)
 {
-	Page		page = BufferGetPage(scan->rs_cbuf);
-	ItemId		line = PageGetItemId(page, hm_heap_offset(scan));
+	Page page = BufferGetPage(scan->rs_cbuf);
+	ItemId line = PageGetItemId(page, hm_heap_offset(scan));
 
 	tuple->t_data = (HeapTupleHeader) PageGetItem(page, line);
 	tuple->t_len = ItemIdGetLength(line);
@@ -67,8 +67,8 @@ column_of(const HmHeapColumn *column, HeapTupleHeader tuple)
 }
 
 void
-hm_heap_column_store(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples,
-					 uint32 n, char *values)
+hm_heap_column_store(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples, uint32 n,
+					 char *values)
 {
 	const HmHeapColumn *column = &columns->columns[i];
 
@@ -84,13 +84,14 @@ hm_heap_column_store(const HmHeapColumns *columns, int i, const HeapTupleHeader 
 			break;
 		default:
 			for (uint32 row = 0; row < n; row++)
-				memcpy(values + row * column->length, column_of(column, tuples[row]), column->length);
+				memcpy(values + row * column->length, column_of(column, tuples[row]),
+					   column->length);
 	}
 }
 
 void
-hm_heap_column_datums(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples,
-					  uint32 n, Datum *values, uint32 stride)
+hm_heap_column_datums(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples, uint32 n,
+					  Datum *values, uint32 stride)
 {
 	const HmHeapColumn *column = &columns->columns[i];
 
@@ -99,14 +100,17 @@ hm_heap_column_datums(const HmHeapColumns *columns, int i, const HeapTupleHeader
 	{
 		case sizeof(int32):
 			for (uint32 row = 0; row < n; row++)
-				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, sizeof(int32));
+				values[(Size) row * stride] =
+					fetch_att(column_of(column, tuples[row]), true, sizeof(int32));
 			break;
 		case sizeof(int64):
 			for (uint32 row = 0; row < n; row++)
-				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, sizeof(int64));
+				values[(Size) row * stride] =
+					fetch_att(column_of(column, tuples[row]), true, sizeof(int64));
 			break;
 		default:
 			for (uint32 row = 0; row < n; row++)
-				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, column->length);
+				values[(Size) row * stride] =
+					fetch_att(column_of(column, tuples[row]), true, column->length);
 	}
 }

@@ -21,15 +21,15 @@
 /* A column at a fixed offset of tuples without NULLs. */
 typedef struct HmHeapColumn
 {
-	uint32		offset;			/* in the tuple's data */
-	int16		length;
-	bool		by_value;
+	uint32 offset; /* in the tuple's data */
+	int16 length;
+	bool by_value;
 } HmHeapColumn;
 
 typedef struct HmHeapColumns
 {
-	int			count;
-	int			last;			/* the highest attribute number of them */
+	int count;
+	int last; /* the highest attribute number of them */
 	HmHeapColumn *columns;
 } HmHeapColumns;
 
@@ -62,7 +62,7 @@ hm_heap_offset(HeapScanDesc scan)
 static inline HeapTupleHeader
 hm_heap_tuple(HeapScanDesc scan)
 {
-	Page		page = BufferGetPage(scan->rs_cbuf);
+	Page page = BufferGetPage(scan->rs_cbuf);
 
 	Assert(ItemIdIsNormal(PageGetItemId(page, hm_heap_offset(scan))));
 	return (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, hm_heap_offset(scan)));
@@ -72,8 +72,8 @@ hm_heap_tuple(HeapScanDesc scan)
 static inline HeapTupleHeader
 hm_heap_peek(HeapScanDesc scan)
 {
-	Page		page = BufferGetPage(scan->rs_cbuf);
-	uint32		next = (uint32) scan->rs_cindex + 1;
+	Page page = BufferGetPage(scan->rs_cbuf);
+	uint32 next = (uint32) scan->rs_cindex + 1;
 
 	if (next >= (uint32) scan->rs_ntuples)
 		return NULL;
@@ -98,7 +98,8 @@ hm_heap_next_in_page(HeapScanDesc scan)
 static inline bool
 hm_heap_columns_fit(const HmHeapColumns *columns, HeapTupleHeader tuple)
 {
-	return (tuple->t_infomask & HEAP_HASNULL) == 0 && HeapTupleHeaderGetNatts(tuple) >= columns->last;
+	return (tuple->t_infomask & HEAP_HASNULL) == 0 &&
+		   HeapTupleHeaderGetNatts(tuple) >= columns->last;
 }
 
 /* The value of the i-th column.  It may point into the page. */
@@ -116,10 +117,10 @@ hm_heap_column(const HmHeapColumns *columns, int i, HeapTupleHeader tuple)
  * makes an array as the tuples store the values, without padding; hm_heap_column_datums() one
  * of Datums that are "stride" places apart, and the column has to be one that is passed by value.
  */
-extern void hm_heap_column_store(const HmHeapColumns *columns, int i,
-								 const HeapTupleHeader *tuples, uint32 n, char *values);
+extern void hm_heap_column_store(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples,
+								 uint32 n, char *values);
 extern void hm_heap_column_datums(const HmHeapColumns *columns, int i,
 								  const HeapTupleHeader *tuples, uint32 n, Datum *values,
 								  uint32 stride);
 
-#endif							/* HARMONIA_AM_HEAPROWS_H */
+#endif /* HARMONIA_AM_HEAPROWS_H */

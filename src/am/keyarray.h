@@ -12,7 +12,7 @@
 
 #include "am/am.h"
 
-#define HM_KEY_MAX			((HmKey) ~(HmKey) 0)
+#define HM_KEY_MAX ((HmKey) ~(HmKey) 0)
 
 static inline Size
 hm_key_size(HtWidth width)
@@ -45,7 +45,7 @@ hm_key_put(void *keys, Size key_size, Size i, HmKey key)
 static pg_attribute_always_inline void
 hm_key_swap(void *keys, Size key_size, Size i, Size j)
 {
-	HmKey		key = hm_key_get(keys, key_size, i);
+	HmKey key = hm_key_get(keys, key_size, i);
 
 	hm_key_put(keys, key_size, i, hm_key_get(keys, key_size, j));
 	hm_key_put(keys, key_size, j, key);
@@ -58,4 +58,4 @@ hm_key_less(Size key_size, HmKey a, HmKey b)
 	return key_size == sizeof(uint64) ? (uint64) a < (uint64) b : a < b;
 }
 
-#endif							/* HARMONIA_KEYARRAY_H */
+#endif /* HARMONIA_KEYARRAY_H */

@@ -17,15 +17,15 @@
 #include "utils/rel.h"
 
 /* Marks name lines of so many bytes. */
-#define HM_LINE_SIZE	128
+#define HM_LINE_SIZE 128
 
 /* What is called while any index is watched. The contracts are those of the functions below. */
 typedef struct HmMarkHooks
 {
-	void		(*page) (Relation index, Buffer buffer, uint64 lines);
-	void		(*blocks) (Relation index, BlockNumber block, uint32 count);
-	void		(*structure) (Relation index);
-	pg_atomic_uint32 *watched;	/* number of watched indexes; NULL: there are no hooks */
+	void (*page)(Relation index, Buffer buffer, uint64 lines);
+	void (*blocks)(Relation index, BlockNumber block, uint32 count);
+	void (*structure)(Relation index);
+	pg_atomic_uint32 *watched; /* number of watched indexes; NULL: there are no hooks */
 } HmMarkHooks;
 
 extern HmMarkHooks hm_mark_hooks;
@@ -41,7 +41,7 @@ hm_marks_wanted(void)
 }
 
 /* All lines of a page. */
-#define HM_ALL_LINES	PG_UINT64_MAX
+#define HM_ALL_LINES PG_UINT64_MAX
 
 /*
  * Mark lines of a page that are about to change: bit i stands for the HM_LINE_SIZE
@@ -77,4 +77,4 @@ hm_mark_structure(Relation index)
 		hm_mark_hooks.structure(index);
 }
 
-#endif							/* HARMONIA_AM_MARKS_H */
+#endif /* HARMONIA_AM_MARKS_H */

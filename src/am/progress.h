@@ -42,4 +42,4 @@ extern void hm_progress_phase(HmProgressPhase phase, int64 segments, int64 block
 extern void hm_progress_segments(int64 done);
 extern void hm_progress_blocks(int64 done);
 
-#endif							/* HARMONIA_PROGRESS_H */
+#endif /* HARMONIA_PROGRESS_H */

@@ -18,31 +18,31 @@
 #include "am/format.h"
 
 /* Reads a block and returns its buffer pinned, not locked: ReadBuffer(), or one like it. */
-typedef Buffer (*HmPinFunction) (Relation index, BlockNumber block);
+typedef Buffer (*HmPinFunction)(Relation index, BlockNumber block);
 
 typedef struct HmReader
 {
-	Relation	index;
-	HtWidth		width;
-	Buffer		header;
-	HmSegment  *segment;
+	Relation index;
+	HtWidth width;
+	Buffer header;
+	HmSegment *segment;
 	HmPinFunction pin;
-	Buffer		key_page;		/* the one read last, or invalid */
-	uint32		key_page_number;
-	Buffer		auxiliary_page; /* the same for auxiliary nodes */
+	Buffer key_page; /* the one read last, or invalid */
+	uint32 key_page_number;
+	Buffer auxiliary_page; /* the same for auxiliary nodes */
 
 	/* The leaf that hm_reader_next_leaf() returns next. */
-	uint32		bottom;			/* bottom node, counted from the first one */
-	uint32		child;			/* of that node */
+	uint32 bottom; /* bottom node, counted from the first one */
+	uint32 child;  /* of that node */
 } HmReader;
 
 /* A leaf, as inner nodes refer to it. */
 typedef struct HmReaderLeaf
 {
-	HtEntry		low;
+	HtEntry low;
 	BlockNumber block;
-	int64		number;			/* leaf number; -1 for an auxiliary node's child */
-	BlockNumber auxiliary;		/* block of that node, or InvalidBlockNumber */
+	int64 number;          /* leaf number; -1 for an auxiliary node's child */
+	BlockNumber auxiliary; /* block of that node, or InvalidBlockNumber */
 } HmReaderLeaf;
 
 /*
@@ -74,16 +74,16 @@ extern HmAuxiliary *hm_reader_auxiliary(HmReader *reader, uint32 node);
  * the child that holds the entry's predecessor.  If the node has a separator after that
  * child and upper is not NULL, sets *upper to it and *bounded to true.
  */
-extern int	hm_reader_search(const HmReader *reader, const char *node, HtEntry entry,
-							 bool before, HtEntry *upper, bool *bounded);
+extern int hm_reader_search(const HmReader *reader, const char *node, HtEntry entry, bool before,
+							HtEntry *upper, bool *bounded);
 
 /*
  * The number of the bottom node that leads to an entry, or to its predecessor.  The other
  * arguments are those of hm_reader_search(), for all nodes on the way.
  * Errors: index_corrupted.
  */
-extern uint32 hm_reader_bottom(HmReader *reader, HtEntry entry, bool before,
-							   HtEntry *upper, bool *bounded);
+extern uint32 hm_reader_bottom(HmReader *reader, HtEntry entry, bool before, HtEntry *upper,
+							   bool *bounded);
 
 /*
  * The block of a numbered leaf that is child i of a bottom node.
@@ -97,4 +97,4 @@ extern BlockNumber hm_reader_child(HmReader *reader, uint32 node, int i);
  */
 extern bool hm_reader_next_leaf(HmReader *reader, HmReaderLeaf *leaf);
 
-#endif							/* HARMONIA_READER_H */
+#endif /* HARMONIA_READER_H */

@@ -30,30 +30,30 @@
 #include "device/stats.h"
 
 /* How often to look whether any copy is still searched. */
-#define LOOK_MS			500
+#define LOOK_MS 500
 
 /*
  * A copy was searched lately if a batch has been noted in this time.  It is shorter than DROP
  * DATABASE waits for others to leave the database.
  */
-#define LATELY_MS		2000
+#define LATELY_MS 2000
 
 /* Not more than one process is started in this time. */
-#define START_MS		1000
+#define START_MS 1000
 
 extern PGDLLEXPORT void hm_ahead_main(Datum argument);
 
 void
 hm_ahead_start(void)
 {
-	uint64		now = hm_now_ms();
-	bool		wanted;
+	uint64 now = hm_now_ms();
+	bool wanted;
 
 	if (!hm_resync_ahead)
 		return;
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	wanted = hm_device->ahead_pid == 0 &&
-		(hm_device->ahead_started == 0 || now - hm_device->ahead_started >= START_MS);
+			 (hm_device->ahead_started == 0 || now - hm_device->ahead_started >= START_MS);
 	if (wanted)
 		hm_device->ahead_started = now;
 	LWLockRelease(hm_device->lock);
@@ -80,7 +80,7 @@ end_at_exit(int code, Datum arg)
 static bool
 begin(void)
 {
-	bool		result;
+	bool result;
 
 	before_shmem_exit(end_at_exit, (Datum) 0);
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
@@ -97,7 +97,7 @@ begin(void)
 void
 hm_ahead_wake(void)
 {
-	Latch	   *latch = hm_device->ahead_latch;
+	Latch *latch = hm_device->ahead_latch;
 
 	if (latch != NULL)
 		SetLatch(latch);
@@ -107,7 +107,7 @@ hm_ahead_wake(void)
 static uint32
 last_search(const HmDeviceCosts *costs)
 {
-	uint32		last = 0;
+	uint32 last = 0;
 
 	for (int i = 0; i < HM_SIZE_CLASSES; i++)
 	{
@@ -124,20 +124,20 @@ last_search(const HmDeviceCosts *costs)
 static Oid
 next_index(bool *idle)
 {
-	uint32		now_ms = (uint32) hm_now_ms();
-	Oid			result = InvalidOid;
-	int64		most = HM_AHEAD_LINES - 1;
+	uint32 now_ms = (uint32) hm_now_ms();
+	Oid result = InvalidOid;
+	int64 most = HM_AHEAD_LINES - 1;
 
 	*idle = true;
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
-		int64		owed = (int64) pg_atomic_read_u64(&slot->owed);
-		uint32		last = last_search(&slot->costs);
+		HmSlot *slot = &hm_device->slots[i];
+		int64 owed = (int64) pg_atomic_read_u64(&slot->owed);
+		uint32 last = last_search(&slot->costs);
 
-		if (slot->database != MyDatabaseId || slot->words == 0 || slot->loader != 0 ||
-			last == 0 || now_ms - last > LATELY_MS)
+		if (slot->database != MyDatabaseId || slot->words == 0 || slot->loader != 0 || last == 0 ||
+			now_ms - last > LATELY_MS)
 			continue;
 		*idle = false;
 		if (owed <= most)
@@ -157,7 +157,7 @@ static bool
 step(Oid relation)
 {
 	HmLookupStats stats = {0};
-	Relation	index;
+	Relation index;
 
 	StartTransactionCommand();
 	if (ConditionalLockRelationOid(relation, AccessShareLock))
@@ -179,7 +179,7 @@ step(Oid relation)
 void
 hm_ahead_main(Datum argument)
 {
-	bool		idle = false;
+	bool idle = false;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -190,7 +190,7 @@ hm_ahead_main(Datum argument)
 
 	while (hm_resync_ahead && hm_device_state() == HM_DEVICE_UP)
 	{
-		Oid			relation;
+		Oid relation;
 
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

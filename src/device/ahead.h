@@ -7,15 +7,14 @@
 #ifndef HARMONIA_DEVICE_AHEAD_H
 #define HARMONIA_DEVICE_AHEAD_H
 
-
 /* GUC harmonia.resync_ahead */
 extern bool hm_resync_ahead;
 
 /* So many marked lines are enough for a step. */
 #ifdef HM_SMALL_LIMITS
-#define HM_AHEAD_LINES		32
+#define HM_AHEAD_LINES 32
 #else
-#define HM_AHEAD_LINES		256
+#define HM_AHEAD_LINES 256
 #endif
 
 /*
@@ -26,4 +25,4 @@ extern void hm_ahead_start(void);
 /* The process has something to do.  May be called in a critical section. */
 extern void hm_ahead_wake(void);
 
-#endif							/* HARMONIA_DEVICE_AHEAD_H */
+#endif /* HARMONIA_DEVICE_AHEAD_H */

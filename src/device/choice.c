@@ -18,21 +18,21 @@
 #include "device/stats.h"
 
 /* A batch with fewer keys never goes to the device. */
-#define MIN_KEYS			HM_SIZE_CLASS_MIN
+#define MIN_KEYS HM_SIZE_CLASS_MIN
 StaticAssertDecl(MIN_KEYS == HM_REMOTE_MIN_PROBES,
 				 "lookups measure the searches that are compared");
 
 /* Expected time to load a copy, in ns per byte; 1.6 GB/s. */
-#define LOAD_NS_PER_BYTE	0.6
+#define LOAD_NS_PER_BYTE 0.6
 
 /* How long to wait before a copy is tried again that had no room on the device. */
-#define REFUSED_MS			60000
+#define REFUSED_MS 60000
 
 /*
  * If an earlier copy has shown that the device is slower, as if a new one took this many times as
  * long.
  */
-#define SLOWER_DEBT			64
+#define SLOWER_DEBT 64
 
 const char *
 hm_cpu_reason_text(int reason)
@@ -124,9 +124,9 @@ why_not_at_all(Relation index)
 static HmCpuReason
 compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *choice)
 {
-	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
-	double		room = (double) hm_device_room();
-	double		load_ns = bytes * LOAD_NS_PER_BYTE;
+	double bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
+	double room = (double) hm_device_room();
+	double load_ns = bytes * LOAD_NS_PER_BYTE;
 
 	if (room > 0 && bytes > room)
 		return HM_CPU_DEVICE_MEMORY;
@@ -144,7 +144,7 @@ static bool
 is_set_up(const HmCostChoice *choice)
 {
 	static double missed = 0;
-	double		setup = hm_client_setup_owed();
+	double setup = hm_client_setup_owed();
 
 	if (setup > 0)
 		return hm_costs_set_up(&missed, choice, setup);
@@ -159,7 +159,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	HmCopyState state;
 	HmDeviceCosts *shared = hm_stats_lock_costs(RelationGetRelid(index), &state);
 	HmDeviceCosts costs;
-	HmQueue		queue;
+	HmQueue queue;
 
 	if (shared == NULL)
 		return forced ? HM_CPU_NO_REASON : HM_CPU_NOT_RESIDENT;
@@ -178,13 +178,12 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	/* The CPU is done before the copy is. */
 	if (state.loading)
 		return HM_CPU_LOADING;
-	if (costs.refused != 0 &&
-		hm_now_ms() - costs.refused < REFUSED_MS)
+	if (costs.refused != 0 && hm_now_ms() - costs.refused < REFUSED_MS)
 		return HM_CPU_DEVICE_MEMORY;
 	if (!state.watched)
 		return compare_load(index, keys, &costs, choice);
 	return choice->expected.on_device && is_set_up(&choice->expected) ? HM_CPU_NO_REASON :
-		HM_CPU_CHEAPER;
+																		HM_CPU_CHEAPER;
 }
 
 void
@@ -214,8 +213,7 @@ hm_choice_note_cpu(Relation index, uint32 keys, double ns)
 {
 	HmDeviceCosts *costs;
 
-	if (keys < MIN_KEYS || hm_device_state() != HM_DEVICE_UP ||
-		RelationUsesLocalBuffers(index))
+	if (keys < MIN_KEYS || hm_device_state() != HM_DEVICE_UP || RelationUsesLocalBuffers(index))
 		return;
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs == NULL)
@@ -261,5 +259,5 @@ bool
 hm_choice_may_search(double probes)
 {
 	return hm_device_state() == HM_DEVICE_UP && hm_enable_device && !RecoveryInProgress() &&
-		(probes >= MIN_KEYS || hm_force_device);
+		   (probes >= MIN_KEYS || hm_force_device);
 }

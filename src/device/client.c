@@ -32,42 +32,41 @@
 #include "device/watch.h"
 
 /* After this time without an answer the daemon is suspected to hang. */
-#define SUSPECT_MS			100
+#define SUSPECT_MS 100
 
 /* No answer takes this long, even if the daemon is alive. */
-#define ANSWER_TIMEOUT_MS	60000
+#define ANSWER_TIMEOUT_MS 60000
 
 /* The minimum size of staging memory. */
-#define STAGING_MIN			((Size) 1024 * 1024)
+#define STAGING_MIN ((Size) 1024 * 1024)
 
 /*
  * A session gives back more staging memory than this if it has not used it for
  * STAGING_IDLE_MS.
  */
-#define STAGING_KEEP		((Size) 4 * 1024 * 1024)
-#define STAGING_IDLE_MS		10000
+#define STAGING_KEEP ((Size) 4 * 1024 * 1024)
+#define STAGING_IDLE_MS 10000
 
-static int	connection = -1;
-static uint64 connected_start;	/* which start of the daemon it was connected after */
+static int connection = -1;
+static uint64 connected_start; /* which start of the daemon it was connected after */
 static WaitEventSet *wait_set = NULL;
-static bool asking = false;		/* a request was sent and has not been answered */
-static bool syncing = false;	/* between HP_SYNC_BEGIN and its end */
-static HpOperation posted;		/* the operation of the last hm_client_post() */
-static bool patient = false;	/* see hm_client_be_patient() */
-static bool gave_up = false;	/* the last request was not waited for */
+static bool asking = false;  /* a request was sent and has not been answered */
+static bool syncing = false; /* between HP_SYNC_BEGIN and its end */
+static HpOperation posted;   /* the operation of the last hm_client_post() */
+static bool patient = false; /* see hm_client_be_patient() */
+static bool gave_up = false; /* the last request was not waited for */
 
 /* What it has taken this backend to connect, and to get staging memory, in ns. */
 static double setup_ns = 0;
-static double first_setup_ns = 0;	/* since the connection was made, until there is staging
-									 * memory */
+static double first_setup_ns = 0; /* since the connection was made, until there is staging memory */
 
 static char *staging = NULL;
 static Size staging_size = 0;
 static void *staging_owner = NULL;
-static void (*staging_save) (void *owner) = NULL;
+static void (*staging_save)(void *owner) = NULL;
 static uint64 staging_claim = 0;
 static TimeoutId staging_timeout;
-static volatile sig_atomic_t given_back = false;	/* by give_staging_back() */
+static volatile sig_atomic_t given_back = false; /* by give_staging_back() */
 
 static HpReply reply;
 
@@ -152,8 +151,8 @@ end_of_transaction(XactEvent event, void *arg)
 
 /* The same when a subtransaction fails, but results outlive it. */
 static void
-end_of_subtransaction(SubXactEvent event, SubTransactionId subxact,
-					  SubTransactionId parent, void *arg)
+end_of_subtransaction(SubXactEvent event, SubTransactionId subxact, SubTransactionId parent,
+					  void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB && (asking || syncing))
 		hm_client_close();
@@ -167,7 +166,7 @@ send_request(HpRequest *request, int descriptor)
 {
 	struct iovec part = {request, sizeof(*request)};
 	struct msghdr message = {0};
-	char		control[CMSG_SPACE(sizeof(int))] = {0};
+	char control[CMSG_SPACE(sizeof(int))] = {0};
 
 	message.msg_iov = &part;
 	message.msg_iovlen = 1;
@@ -196,7 +195,7 @@ send_request(HpRequest *request, int descriptor)
 static bool
 may_wait(uint64 start, uint64 *checked)
 {
-	uint64		now = hm_now_ms();
+	uint64 now = hm_now_ms();
 
 	if (now - *checked < SUSPECT_MS)
 		return true;
@@ -211,13 +210,13 @@ may_wait(uint64 start, uint64 *checked)
 static const HpReply *
 receive_reply(void)
 {
-	uint64		start = 0;
-	uint64		checked = 0;
+	uint64 start = 0;
+	uint64 checked = 0;
 
 	for (;;)
 	{
-		ssize_t		received = recv(connection, &reply, sizeof(reply), MSG_DONTWAIT);
-		WaitEvent	event;
+		ssize_t received = recv(connection, &reply, sizeof(reply), MSG_DONTWAIT);
+		WaitEvent event;
 
 		if (received == sizeof(reply) && reply.status == HP_WAITING)
 		{
@@ -259,7 +258,7 @@ static int
 connect_socket(void)
 {
 	struct sockaddr_un address = {0};
-	int			result = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int result = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (result < 0)
 		return -1;
@@ -280,7 +279,7 @@ connect_socket(void)
 static bool
 has_descriptor_left(void)
 {
-	int			spare;
+	int spare;
 
 	if (!AcquireExternalFD())
 		return false;
@@ -295,7 +294,7 @@ has_descriptor_left(void)
 static bool
 connect_to_daemon(void)
 {
-	HpRequest	request = {0};
+	HpRequest request = {0};
 	const HpReply *answer;
 
 	/* The next daemon does not know the staging memory of the old connection. */
@@ -338,7 +337,7 @@ connect_to_daemon(void)
 static void
 note_setup(instr_time start)
 {
-	instr_time	now;
+	instr_time now;
 
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, start);
@@ -353,10 +352,10 @@ note_setup(instr_time start)
 static void
 note_setup_mean(double ns)
 {
-	uint64		mean = pg_atomic_read_u64(&hm_device->setup_ns);
+	uint64 mean = pg_atomic_read_u64(&hm_device->setup_ns);
 
-	pg_atomic_write_u64(&hm_device->setup_ns, mean == 0 ? (uint64) ns :
-						(uint64) (0.75 * (double) mean + 0.25 * ns));
+	pg_atomic_write_u64(&hm_device->setup_ns,
+						mean == 0 ? (uint64) ns : (uint64) (0.75 * (double) mean + 0.25 * ns));
 }
 
 bool
@@ -364,8 +363,8 @@ hm_client_connect(void)
 {
 	static bool registered = false;
 	HmDeviceInfo info;
-	instr_time	start;
-	bool		connected;
+	instr_time start;
+	bool connected;
 
 	if (!registered)
 	{
@@ -405,11 +404,11 @@ hm_client_connect(void)
 static bool
 make_staging(Size size)
 {
-	HpRequest	request = {0};
+	HpRequest request = {0};
 	const HpReply *answer;
-	int			descriptor;
-	char	   *memory;
-	bool		sent;
+	int descriptor;
+	char *memory;
+	bool sent;
 
 	descriptor = memfd_create("harmonia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (descriptor < 0)
@@ -439,10 +438,10 @@ make_staging(Size size)
 char *
 hm_client_staging(Size size)
 {
-	Size		rounded = STAGING_MIN;
-	bool		first = staging == NULL;
-	instr_time	start;
-	bool		made;
+	Size rounded = STAGING_MIN;
+	bool first = staging == NULL;
+	instr_time start;
+	bool made;
 
 	Assert(size <= HM_STAGING_MAX && !asking);
 	save_staging();
@@ -476,11 +475,11 @@ double
 hm_client_setup_owed(void)
 {
 	return connection >= 0 && staging != NULL ? 0 :
-		(double) pg_atomic_read_u64(&hm_device->setup_ns);
+												(double) pg_atomic_read_u64(&hm_device->setup_ns);
 }
 
 uint64
-hm_client_claim(void *owner, void (*save) (void *owner))
+hm_client_claim(void *owner, void (*save)(void *owner))
 {
 	Assert(staging_owner == NULL);
 	staging_owner = owner;

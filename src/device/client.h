@@ -24,7 +24,7 @@ extern bool hm_client_connect(void);
 extern void hm_client_close(void);
 
 /* The maximum size of staging memory. */
-#define HM_STAGING_MAX		((Size) 256 * 1024 * 1024)
+#define HM_STAGING_MAX ((Size) 256 * 1024 * 1024)
 
 /*
  * Get staging memory of at least this size, at most HM_STAGING_MAX.  Returns NULL if
@@ -46,7 +46,7 @@ extern double hm_client_setup_owed(void);
  * the claim up with; giving up a claim that is no longer valid does nothing.  The end
  * of the transaction ends the claim without save().
  */
-extern uint64 hm_client_claim(void *owner, void (*save) (void *owner));
+extern uint64 hm_client_claim(void *owner, void (*save)(void *owner));
 extern void hm_client_give_up(uint64 claim);
 
 /*
@@ -77,4 +77,4 @@ extern const HpReply *hm_client_answer(void);
 extern bool hm_client_gave_up(void);
 extern void hm_client_be_patient(void);
 
-#endif							/* HARMONIA_DEVICE_CLIENT_H */
+#endif /* HARMONIA_DEVICE_CLIENT_H */

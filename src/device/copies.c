@@ -13,11 +13,11 @@
 #include "device/watch.h"
 
 /* The number of copies that are remembered. */
-#define KNOWN_COPIES		16
+#define KNOWN_COPIES 16
 
 static HmCopy known[KNOWN_COPIES];
-static int	known_count = 0;
-static int	known_next = 0;		/* the one that is forgotten next */
+static int known_count = 0;
+static int known_next = 0; /* the one that is forgotten next */
 
 void
 hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name)
@@ -30,7 +30,7 @@ hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name)
 static int
 find_known(const HpIndexName *name)
 {
-	int			i = 0;
+	int i = 0;
 
 	while (i < known_count && memcmp(&known[i].name, name, sizeof(*name)) != 0)
 		i++;
@@ -40,7 +40,7 @@ find_known(const HpIndexName *name)
 void
 hm_copy_forget(const HpIndexName *name)
 {
-	int			i = find_known(name);
+	int i = find_known(name);
 
 	if (i == known_count)
 		return;
@@ -51,7 +51,7 @@ hm_copy_forget(const HpIndexName *name)
 void
 hm_copy_remember(const HmCopy *copy)
 {
-	int			i = find_known(&copy->name);
+	int i = find_known(&copy->name);
 
 	if (i == KNOWN_COPIES)
 	{
@@ -67,8 +67,8 @@ void
 hm_copy_recall(Relation index, HmCopy *copy)
 {
 	HpIndexName name = {0};
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	int			i;
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	int i;
 
 	hm_copy_name(index, hm_page_meta(BufferGetPage(buffer)), &name);
 	UnlockReleaseBuffer(buffer);
@@ -85,5 +85,5 @@ bool
 hm_copy_is_current(Relation index, const HmCopy *copy)
 {
 	return copy->structure != 0 && hm_client_connect() &&
-		hm_device_is_unmarked(index, &copy->name, copy->structure);
+		   hm_device_is_unmarked(index, &copy->name, copy->structure);
 }

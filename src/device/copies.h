@@ -1,6 +1,7 @@
 /*
  * copies.h
- *		Copies of indexes: bringing them up to date (sync.c), and which ones this backend has (copies.c).
+ *		Copies of indexes: bringing them up to date (sync.c), and which ones this backend has
+ *		(copies.c).
  */
 #ifndef HARMONIA_DEVICE_COPIES_H
 #define HARMONIA_DEVICE_COPIES_H
@@ -12,10 +13,10 @@
 /* A copy, as of the last re-sync. */
 typedef struct HmCopy
 {
-	HpIndexName name;			/* what it is known by */
-	uint64		structure;		/* the index's structure count; 0: there is no copy */
-	uint64		memory;			/* that it takes, in bytes */
-	uint64		host_memory;	/* of this, what is not on the device */
+	HpIndexName name;   /* what it is known by */
+	uint64 structure;   /* the index's structure count; 0: there is no copy */
+	uint64 memory;      /* that it takes, in bytes */
+	uint64 host_memory; /* of this, what is not on the device */
 } HmCopy;
 
 /*
@@ -64,4 +65,4 @@ extern bool hm_copy_is_current(Relation index, const HmCopy *copy);
  */
 extern void hm_copy_drop(Relation index);
 
-#endif							/* HARMONIA_DEVICE_COPIES_H */
+#endif /* HARMONIA_DEVICE_COPIES_H */

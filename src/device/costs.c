@@ -12,8 +12,8 @@
  * The weight of a measurement in a mean.  It counts as at most CLIP times the mean: something may
  * have held it up.
  */
-#define WEIGHT			0.2
-#define CLIP			2
+#define WEIGHT 0.2
+#define CLIP 2
 
 /*
  * HM_COSTS_LEARNT batches on the device make a mean; until then it is what the fastest of them
@@ -21,10 +21,10 @@
  * in a cache, others wait for them.  So the device gets so many, unless one takes longer than this,
  * and what it has lost meanwhile does not count.
  */
-#define LEARN_NS		200e6
+#define LEARN_NS 200e6
 
 /* The slower side is tried if that costs at most this share of the time that batches take. */
-#define EXPLORE_SHARE	(1.0 / 64)
+#define EXPLORE_SHARE (1.0 / 64)
 
 /*
  * Gains and losses of batches on the device count up to this many times what a batch takes on the
@@ -34,29 +34,29 @@
  * batch takes on the CPU: what many sessions have lost says little of what the few after them would
  * gain.
  */
-#define MAX_GAIN		64
-#define MAX_LOSS		1024
-#define LOSS_MS			1000
-#define DEAR_SYNC		4
+#define MAX_GAIN 64
+#define MAX_LOSS 1024
+#define LOSS_MS 1000
+#define DEAR_SYNC 4
 
 /*
  * No request waits longer for another one than the larger of the two takes, or than a piece of a
  * search: the daemon shares its time by pieces (cuda/searches.cc).
  */
-#define PIECE_NS		20e6
+#define PIECE_NS 20e6
 
 /* What is known of the device counts half when it is as old as this, and as so many batches. */
-#define FORGET_MS		10000
-#define FORGET_BATCHES	100
+#define FORGET_MS 10000
+#define FORGET_BATCHES 100
 
 /*
  * A copy that cannot be made is tried again after twice as much work on the CPU, up to this many
  * times what making one takes.
  */
-#define MAX_PATIENCE	64
+#define MAX_PATIENCE 64
 
 /* A re-sync of fewer lines tells what one takes without any. */
-#define FEW_LINES		32
+#define FEW_LINES 32
 
 static inline HmClassCosts *
 class_of(HmDeviceCosts *costs, uint32_t keys)
@@ -67,7 +67,7 @@ class_of(HmDeviceCosts *costs, uint32_t keys)
 static void
 add_to_mean(HmMean *mean, double value, uint32_t now_ms)
 {
-	double		clipped = value < CLIP * mean->value ? value : CLIP * mean->value;
+	double clipped = value < CLIP * mean->value ? value : CLIP * mean->value;
 
 	if (mean->value == 0)
 		mean->value = (float) value;
@@ -108,18 +108,18 @@ key_time(const HmDeviceCosts *costs, int class, bool device)
 static double
 expected(const HmDeviceCosts *costs, uint32_t keys, bool device)
 {
-	int			class = hm_size_class(keys);
+	int class = hm_size_class(keys);
 
 	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
 	{
-		double		below = key_time(costs, class - distance, device);
-		double		above = key_time(costs, class + distance, device);
+		double below = key_time(costs, class - distance, device);
+		double above = key_time(costs, class + distance, device);
 
 		if (below > 0)
 			return below * keys;
 		if (above > 0)
 			return above *
-				(device ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * (class + distance)) : keys);
+				   (device ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * (class + distance)) : keys);
 	}
 	return 0;
 }
@@ -147,8 +147,8 @@ sync_time(const HmDeviceCosts *costs, uint64_t lines)
 static double
 wait_time(const HmQueue *queue, double busy)
 {
-	double		wait = queue->search;
-	double		longest = (busy > PIECE_NS ? busy : PIECE_NS) * queue->searches;
+	double wait = queue->search;
+	double longest = (busy > PIECE_NS ? busy : PIECE_NS) * queue->searches;
 
 	if (wait > longest)
 		wait = longest;
@@ -169,7 +169,8 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 	choice.on_device = true;
 	choice.saved = 0;
 	choice.reason = costs->classes[hm_size_class(keys)].device.count < HM_COSTS_LEARNT ?
-		HM_COST_LEARNING : HM_COST_SOONER;
+						HM_COST_LEARNING :
+						HM_COST_SOONER;
 	choice.busy = hm_costs_device(costs, keys) * costs->busy.value;
 	choice.wait = wait_time(queue, choice.busy);
 	choice.sync = sync_time(costs, queue->lines);
@@ -195,8 +196,8 @@ explores(float *earned, double faster, double slower)
 static double
 hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
 {
-	double		device = hm_costs_device(costs, keys);
-	double		age = now_ms - costs->classes[hm_size_class(keys)].device.at_ms;
+	double device = hm_costs_device(costs, keys);
+	double age = now_ms - costs->classes[hm_size_class(keys)].device.at_ms;
 
 	return device / (1 + age / (FORGET_MS + FORGET_BATCHES * device / 1e6));
 }
@@ -204,8 +205,8 @@ hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
 double
 hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms)
 {
-	double		age = (uint32_t) (now_ms - costs->patience_at_ms);
-	double		result = costs->patience / (1 + age / FORGET_MS);
+	double age = (uint32_t) (now_ms - costs->patience_at_ms);
+	double result = costs->patience / (1 + age / FORGET_MS);
 
 	return result > 1 ? result : 1;
 }
@@ -213,7 +214,7 @@ hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms)
 void
 hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms)
 {
-	double		patience = hm_costs_patience(costs, now_ms) * 2;
+	double patience = hm_costs_patience(costs, now_ms) * 2;
 
 	costs->patience = (float) (patience < MAX_PATIENCE ? patience : MAX_PATIENCE);
 	costs->patience_at_ms = now_ms;
@@ -223,9 +224,9 @@ HmCostChoice
 hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint32_t now_ms)
 {
 	HmCostChoice choice = hm_costs_forced(costs, keys, queue);
-	double		cpu = hm_costs_cpu(costs, keys);
-	double		device = hoped(costs, keys, now_ms);
-	double		sync = choice.sync;
+	double cpu = hm_costs_cpu(costs, keys);
+	double device = hoped(costs, keys, now_ms);
+	double sync = choice.sync;
 	HmClassCosts *class = class_of(costs, keys);
 
 	if (device == 0)
@@ -301,9 +302,9 @@ hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_m
 static void
 note_gain(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
 {
-	double		cpu = hm_costs_cpu(costs, keys);
+	double cpu = hm_costs_cpu(costs, keys);
 	HmClassCosts *class = class_of(costs, keys);
-	double		sum = class->gained + cpu - ns;
+	double sum = class->gained + cpu - ns;
 
 	if (sum > MAX_GAIN * cpu)
 		sum = MAX_GAIN * cpu;
@@ -328,10 +329,10 @@ void
 hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times,
 					 uint32_t now_ms)
 {
-	double		waited = times->asked - times->busy;
-	double		sync_waited = times->loaded ? 0 : times->sync_waited;
-	double		unexpected = waited + sync_waited - times->expected_wait;
-	double		alone = times->all - times->sync - waited;
+	double waited = times->asked - times->busy;
+	double sync_waited = times->loaded ? 0 : times->sync_waited;
+	double unexpected = waited + sync_waited - times->expected_wait;
+	double alone = times->all - times->sync - waited;
 
 	/* The first batches of several sessions may all have waited for the very first one. */
 	if (unexpected > 0 && times->reason != HM_COST_LEARNING)

@@ -19,4 +19,4 @@
  */
 extern void hm_device_init(void);
 
-#endif							/* HARMONIA_DEVICE_H */
+#endif /* HARMONIA_DEVICE_H */

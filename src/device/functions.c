@@ -34,10 +34,9 @@ static void
 check_preloaded(void)
 {
 	if (hm_device_state() == HM_DEVICE_NOT_LOADED)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("harmonia must be loaded via shared_preload_libraries"),
-				 errhint("Add it there and restart the server.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("harmonia must be loaded via shared_preload_libraries"),
+						errhint("Add it there and restart the server.")));
 }
 
 /* Errors: object_not_in_prerequisite_state if there is no usable device. */
@@ -48,37 +47,32 @@ check_device(void)
 
 	check_preloaded();
 	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("recovery is in progress"),
-				 errhint("The device cannot be used during recovery.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("recovery is in progress"),
+						errhint("The device cannot be used during recovery.")));
 	hm_device_info(&info);
 	if (info.state == HM_DEVICE_OFF)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("no device is in use"),
-				 errhint("Set harmonia.gpu.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("no device is in use"), errhint("Set harmonia.gpu.")));
 	if (info.state != HM_DEVICE_UP)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the device is not available"),
-				 info.text[0] != '\0' ? errdetail("%s", info.text) : 0,
-				 info.state == HM_DEVICE_ABSENT ? 0 : errhint("Try again later.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("the device is not available"),
+						info.text[0] != '\0' ? errdetail("%s", info.text) : 0,
+						info.state == HM_DEVICE_ABSENT ? 0 : errhint("Try again later.")));
 }
 
 /* Open an index that the user owns, to load or unload it. */
 static Relation
 open_own_index(Oid oid)
 {
-	Relation	index = hm_inspect_open(oid, AccessShareLock);
+	Relation index = hm_inspect_open(oid, AccessShareLock);
 
 	if (!hm_is_owner(oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
 	if (RelationUsesLocalBuffers(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot keep temporary index \"%s\" on the device",
-						RelationGetRelationName(index))));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot keep temporary index \"%s\" on the device",
+							   RelationGetRelationName(index))));
 	return index;
 }
 
@@ -89,32 +83,28 @@ report_refusal(Relation index, HmCpuReason reason)
 	const char *name = RelationGetRelationName(index);
 
 	if (reason == HM_CPU_TOO_LARGE)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("index \"%s\" is too large for the device", name),
-				 errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index)),
-				 errhint("Raise harmonia.max_resident_blocks.")));
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("index \"%s\" is too large for the device", name),
+						errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index)),
+						errhint("Raise harmonia.max_resident_blocks.")));
 	if (reason == HM_CPU_TOO_MANY_BLOCKS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("index \"%s\" is too large for a device", name),
-				 errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index))));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("index \"%s\" is too large for a device", name),
+						errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index))));
 	if (reason == HM_CPU_DEVICE_MEMORY)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("not enough device memory for index \"%s\"", name),
-				 errhint("Raise harmonia.device_memory or harmonia.device_host_memory if that is the limit.")));
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY),
+						errmsg("not enough device memory for index \"%s\"", name),
+						errhint("Raise harmonia.device_memory or harmonia.device_host_memory if "
+								"that is the limit.")));
 	if (reason == HM_CPU_BUSY || reason == HM_CPU_RESTLESS)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("could not copy index \"%s\" to the device: %s", name,
-						hm_cpu_reason_text(reason)),
-				 errhint("Try again later.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+						errmsg("could not copy index \"%s\" to the device: %s", name,
+							   hm_cpu_reason_text(reason)),
+						errhint("Try again later.")));
 	if (reason != HM_CPU_NO_REASON)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("the device failed while index \"%s\" was copied", name),
-				 errdetail("The server log may have more details.")));
+		ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE),
+						errmsg("the device failed while index \"%s\" was copied", name),
+						errdetail("The server log may have more details.")));
 }
 
 /*
@@ -125,8 +115,8 @@ report_refusal(Relation index, HmCpuReason reason)
 Datum
 harmonia_load(PG_FUNCTION_ARGS)
 {
-	Relation	index;
-	HmCopy		copy;
+	Relation index;
+	HmCopy copy;
 	HmLookupStats stats = {0};
 	HmDeviceCosts *costs;
 	HmCpuReason reason;
@@ -162,8 +152,8 @@ harmonia_load(PG_FUNCTION_ARGS)
 Datum
 harmonia_unload(PG_FUNCTION_ARGS)
 {
-	Relation	index;
-	bool		result;
+	Relation index;
+	bool result;
 
 	check_device();
 	index = open_own_index(PG_GETARG_OID(0));
@@ -180,19 +170,17 @@ harmonia_unload(PG_FUNCTION_ARGS)
 Datum
 harmonia_device(PG_FUNCTION_ARGS)
 {
-	static const char *const states[] = {
-		[HM_DEVICE_NOT_LOADED] = "not preloaded",
-		[HM_DEVICE_OFF] = "off",
-		[HM_DEVICE_STARTING] = "starting",
-		[HM_DEVICE_UP] = "up",
-		[HM_DEVICE_HUNG] = "hung",
-		[HM_DEVICE_ABSENT] = "absent",
-		[HM_DEVICE_FAILED] = "failed"
-	};
-	TupleDesc	descriptor;
+	static const char *const states[] = {[HM_DEVICE_NOT_LOADED] = "not preloaded",
+										 [HM_DEVICE_OFF] = "off",
+										 [HM_DEVICE_STARTING] = "starting",
+										 [HM_DEVICE_UP] = "up",
+										 [HM_DEVICE_HUNG] = "hung",
+										 [HM_DEVICE_ABSENT] = "absent",
+										 [HM_DEVICE_FAILED] = "failed"};
+	TupleDesc descriptor;
 	HmDeviceInfo info;
-	Datum		values[8] = {0};
-	bool		nulls[8] = {0};
+	Datum values[8] = {0};
+	bool nulls[8] = {0};
 
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -222,7 +210,7 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
 	HmDeviceStats *stats;
 	TimestampTz since;
-	int			count;
+	int count;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (hm_device_state() == HM_DEVICE_NOT_LOADED)
@@ -232,8 +220,8 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		const HmBatchCounts *counts = &stats[i].counts;
-		Datum		values[16];
-		bool		nulls[16] = {0};
+		Datum values[16];
+		bool nulls[16] = {0};
 
 		if (stats[i].database != MyDatabaseId)
 			continue;

@@ -20,7 +20,7 @@
 static inline HtEntry128
 listed_bound(HtEntry bound)
 {
-	HtEntry128	result = {bound.key, bound.tid};
+	HtEntry128 result = {bound.key, bound.tid};
 
 	return result;
 }
@@ -34,8 +34,8 @@ add_leaf(HmLeafList *list, const HmReaderLeaf *from, uint64 stamp)
 	{
 		list->room = Max(1024, list->room * 2);
 		list->leaves = list->leaves == NULL ?
-			palloc_extended(list->room * sizeof(HmListedLeaf), MCXT_ALLOC_HUGE) :
-			repalloc_huge(list->leaves, list->room * sizeof(HmListedLeaf));
+						   palloc_extended(list->room * sizeof(HmListedLeaf), MCXT_ALLOC_HUGE) :
+						   repalloc_huge(list->leaves, list->room * sizeof(HmListedLeaf));
 	}
 	leaf = &list->leaves[list->count++];
 	leaf->low = listed_bound(from->low);
@@ -47,8 +47,8 @@ add_leaf(HmLeafList *list, const HmReaderLeaf *from, uint64 stamp)
 static void
 list_segment(Relation index, Buffer header, HtWidth width, HmLeafList *list)
 {
-	uint64		stamp = hm_page_segment(BufferGetPage(header))->stamp;
-	HmReader	reader;
+	uint64 stamp = hm_page_segment(BufferGetPage(header))->stamp;
+	HmReader reader;
 	HmReaderLeaf leaf;
 
 	hm_reader_begin(&reader, index, header, width, hm_pin);
@@ -61,7 +61,7 @@ static void
 read_directory(Relation index, HmReadDirectory *directory)
 {
 	BlockNumber *pages;
-	int			page_count;
+	int page_count;
 
 	directory->segments = hm_directory_read(index, &directory->count, &pages, &page_count);
 	pfree(pages);
@@ -72,14 +72,14 @@ list_leaves(Relation index, HtWidth width, HmLeafList *list)
 {
 	HmReadDirectory directory;
 	const HmDirectoryEntry *segments;
-	bool		stable = true;
+	bool stable = true;
 
 	read_directory(index, &directory);
 	segments = directory.segments;
 	list->count = 0;
 	for (int i = 0; i < directory.count && stable; i++)
 	{
-		Buffer		header;
+		Buffer header;
 
 		if (segments[i].part != HM_PART_KEYS)
 			continue;
@@ -104,7 +104,7 @@ list_leaves(Relation index, HtWidth width, HmLeafList *list)
 static void
 note_leaf(HmNotedLeaves *list, Buffer buffer)
 {
-	Page		page = BufferGetPage(buffer);
+	Page page = BufferGetPage(buffer);
 	const HmSpecial *special = hm_page_special(page);
 	HmNotedLeaf *leaf;
 
@@ -114,8 +114,8 @@ note_leaf(HmNotedLeaves *list, Buffer buffer)
 	{
 		list->room = Max(64, list->room * 2);
 		list->leaves = list->leaves == NULL ?
-			palloc_extended(list->room * sizeof(HmNotedLeaf), MCXT_ALLOC_HUGE) :
-			repalloc_huge(list->leaves, list->room * sizeof(HmNotedLeaf));
+						   palloc_extended(list->room * sizeof(HmNotedLeaf), MCXT_ALLOC_HUGE) :
+						   repalloc_huge(list->leaves, list->room * sizeof(HmNotedLeaf));
 	}
 	leaf = &list->leaves[list->count];
 	leaf->low = listed_bound(hm_leaf_low(page));
@@ -132,16 +132,15 @@ static bool
 is_in_directory(const HmNotedLeaf *leaf, const HmReadDirectory *directory)
 {
 	const HmDirectoryEntry *segments = directory->segments;
-	HmPosition	low = hm_position(HM_PART_KEYS, (HT_KEY) leaf->low.key, leaf->low.tid);
-	int			first = 0,		/* of the segments that begin above it */
-				middle,
-				end = directory->count;
+	HmPosition low = hm_position(HM_PART_KEYS, (HT_KEY) leaf->low.key, leaf->low.tid);
+	int first = 0, /* of the segments that begin above it */
+		middle, end = directory->count;
 
 	HM_BINARY_SEARCH(first, middle, end,
 					 hm_position_cmp(hm_directory_low(&segments[middle]), low) <= 0);
 	return first > 0 && segments[first - 1].part == HM_PART_KEYS &&
-		segments[first - 1].block == leaf->segment &&
-		segments[first - 1].stamp == (uint32) leaf->stamp;
+		   segments[first - 1].block == leaf->segment &&
+		   segments[first - 1].stamp == (uint32) leaf->stamp;
 }
 
 /* In key order, then in the order in which they were noted. */
@@ -150,7 +149,7 @@ compare_noted(const void *a, const void *b)
 {
 	const HmNotedLeaf *left = *(const HmNotedLeaf *const *) a;
 	const HmNotedLeaf *right = *(const HmNotedLeaf *const *) b;
-	int			cmp = ht_entry_cmp_128(left->low, right->low);
+	int cmp = ht_entry_cmp_128(left->low, right->low);
 
 	return cmp != 0 ? cmp : left->number < right->number ? -1 : 1;
 }
@@ -158,10 +157,10 @@ compare_noted(const void *a, const void *b)
 static int64
 write_new_leaves(const HmNotedLeaves *list, const HmReadDirectory *directory, HpNewLeaf *out)
 {
-	const HmNotedLeaf **alive = palloc_extended(Max(1, list->count) * sizeof(HmNotedLeaf *),
-												MCXT_ALLOC_HUGE);
-	uint32		n = 0;
-	int64		written = 0;
+	const HmNotedLeaf **alive =
+		palloc_extended(Max(1, list->count) * sizeof(HmNotedLeaf *), MCXT_ALLOC_HUGE);
+	uint32 n = 0;
+	int64 written = 0;
 
 	for (uint32 i = 0; i < list->count; i++)
 	{
@@ -191,9 +190,7 @@ write_new_leaves(const HmNotedLeaves *list, const HmReadDirectory *directory, Hp
 	return written;
 }
 
-const HmLeafMethods hm_leaf_methods = {
-	.list = list_leaves,
-	.note = note_leaf,
-	.read_directory = read_directory,
-	.write_new = write_new_leaves
-};
+const HmLeafMethods hm_leaf_methods = {.list = list_leaves,
+									   .note = note_leaf,
+									   .read_directory = read_directory,
+									   .write_new = write_new_leaves};

@@ -22,7 +22,7 @@ static bool is_queued = false;
 static inline void
 change_sum(pg_atomic_uint64 *sum, uint64 *share, double ns)
 {
-	uint64		wanted = ns > 0 ? (uint64) ns : 0;
+	uint64 wanted = ns > 0 ? (uint64) ns : 0;
 
 	if (wanted != *share)
 		pg_atomic_fetch_add_u64(sum, (int64) (wanted - *share));
@@ -32,7 +32,7 @@ change_sum(pg_atomic_uint64 *sum, uint64 *share, double ns)
 void
 hm_queue_enter(double sync_ns, double search_ns)
 {
-	bool		stays = sync_ns > 0 || search_ns > 0;
+	bool stays = sync_ns > 0 || search_ns > 0;
 
 	change_sum(&hm_device->queued_sync, &own_sync, sync_ns);
 	change_sum(&hm_device->queued_search, &own_search, search_ns);

@@ -22,7 +22,7 @@
 #include "device/stats.h"
 
 /* The number of hits that are shown to a reader in one call. */
-#define SHOWN_TIDS			1024
+#define SHOWN_TIDS 1024
 
 static void
 give_up_claim(void *argument)
@@ -37,7 +37,7 @@ give_up_claim(void *argument)
 static HmRemote *
 create(Relation index, HtWidth width, HmLookupStats *stats)
 {
-	HmRemote   *remote = palloc0(sizeof(HmRemote));
+	HmRemote *remote = palloc0(sizeof(HmRemote));
 
 	remote->index = index;
 	remote->width = width;
@@ -62,16 +62,16 @@ create(Relation index, HtWidth width, HmLookupStats *stats)
 static void
 save_hits(void *owner)
 {
-	HmRemote   *remote = owner;
-	uint64		left = remote->hits - remote->handed;
-	Size		keys_size = remote->hit_keys != NULL ? left * remote->width : 0;
-	uint64	   *tids;
-	uint32	   *probes;
+	HmRemote *remote = owner;
+	uint64 left = remote->hits - remote->handed;
+	Size keys_size = remote->hit_keys != NULL ? left * remote->width : 0;
+	uint64 *tids;
+	uint32 *probes;
 
 	if (left == 0)
 		return;
-	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)) +
-								  MAXALIGN(keys_size));
+	tids = MemoryContextAllocHuge(remote->context,
+								  left * (sizeof(uint64) + sizeof(uint32)) + MAXALIGN(keys_size));
 	remote->saved = tids;
 	if (remote->hit_keys != NULL)
 	{
@@ -114,8 +114,8 @@ drop_hits(HmRemote *remote)
  */
 typedef struct Watch
 {
-	instr_time	start;
-	double		setup;
+	instr_time start;
+	double setup;
 } Watch;
 
 static inline void
@@ -137,9 +137,9 @@ bring_up_to_date(HmRemote *remote, bool load)
 {
 	HmCpuReason reason;
 	HmDeviceTimes *times = &remote->times;
-	Watch		start;
-	uint64		loads = remote->stats->counts.loads;
-	uint64		lines = remote->stats->synced_lines;
+	Watch start;
+	uint64 loads = remote->stats->counts.loads;
+	uint64 lines = remote->stats->synced_lines;
 
 	if (remote->synced)
 		return HM_CPU_NO_REASON;
@@ -178,13 +178,13 @@ mark_visible(HmRemote *remote)
 static void
 count_visible(HmRemote *remote)
 {
-	uint8		all_visible[SHOWN_TIDS];
-	uint64		kept = 0;
+	uint8 all_visible[SHOWN_TIDS];
+	uint64 kept = 0;
 
 	for (uint64 begin = 0; begin < remote->hits; begin += SHOWN_TIDS)
 	{
 		const uint64 *tids = remote->hit_tids + begin;
-		uint32		n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
+		uint32 n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
 
 		for (uint32 i = 0; i < n; i++)
 			hm_tid_check(remote->index, tids[i]);
@@ -221,23 +221,23 @@ hm_search_make_tally(HmRemote *remote, uint32 count)
 static void
 tally_visible(HmRemote *remote, uint32 count)
 {
-	uint8		all_visible[SHOWN_TIDS];
-	uint32	   *tally = hm_search_make_tally(remote, count);
-	uint64		kept = 0;
+	uint8 all_visible[SHOWN_TIDS];
+	uint32 *tally = hm_search_make_tally(remote, count);
+	uint64 kept = 0;
 
 	memset(tally, 0, count * sizeof(uint32));
 	for (uint64 begin = 0; begin < remote->hits; begin += SHOWN_TIDS)
 	{
 		const uint64 *tids = remote->hit_tids + begin;
 		const uint32 *probes = remote->hit_probes + begin;
-		uint32		n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
+		uint32 n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
 
 		for (uint32 i = 0; i < n; i++)
 			hm_tid_check(remote->index, tids[i]);
 		remote->reader->look(remote->reader->argument, tids, n, all_visible);
 		for (uint32 i = 0; i < n; i++)
 		{
-			uint32		probe = probes[i];
+			uint32 probe = probes[i];
 
 			tally[probe] += all_visible[i];
 			remote->hit_tids[kept] = tids[i];
@@ -267,7 +267,7 @@ answer_hits(HmRemote *remote, uint32 count)
 static double
 rest_of_batch(const HmRemote *remote)
 {
-	double		rest = remote->probes.count - remote->next;
+	double rest = remote->probes.count - remote->next;
 
 	return 1 + remote->choice.expected.busy * rest / remote->probes.count;
 }
@@ -277,7 +277,7 @@ static HmCpuReason
 next_chunk(HmRemote *remote)
 {
 	HmCpuReason reason;
-	uint32		count;
+	uint32 count;
 
 	drop_hits(remote);
 
@@ -289,8 +289,8 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote,
-								  attempt > 0 && remote->may_load && !remote_in_gate(remote));
+		reason =
+			bring_up_to_date(remote, attempt > 0 && remote->may_load && !remote_in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
@@ -335,14 +335,14 @@ static void
 calibrate(HmRemote *remote)
 {
 	HmDeviceTimes batch = remote->times;
-	Watch		calibration;
+	Watch calibration;
 
 	start_watch(&calibration);
 	for (uint32 keys = HM_SIZE_CLASS_MIN; keys <= remote->probes.count / 4; keys *= 4)
 	{
 		HmDeviceTimes *times = &remote->times;
-		Watch		start;
-		uint32		count = keys;
+		Watch start;
+		uint32 count = keys;
 
 		memset(times, 0, sizeof(*times));
 		times->loaded = true;
@@ -381,7 +381,7 @@ start(HmRemote *remote, const HmProbes *probes, const uint8 *done, bool keys_wan
 {
 	const HmCostChoice *expected = &remote->choice.expected;
 	HmCpuReason reason;
-	Watch		start;
+	Watch start;
 
 	start_watch(&start);
 	remote->probes = *probes;
@@ -422,7 +422,7 @@ enter(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer)
 static void
 prepare(HmRemote *remote)
 {
-	Watch		start;
+	Watch start;
 
 	start_watch(&start);
 
@@ -450,15 +450,15 @@ leave(HmRemote *remote, HmTally *tally)
 static uint32
 hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 {
-	Size		key_size = hm_key_size(remote->width);
-	uint32		n = 0;
-	uint64		i;
+	Size key_size = hm_key_size(remote->width);
+	uint32 n = 0;
+	uint64 i;
 
 	Assert((keys != NULL && !hm_probes_are_points(&remote->probes)) == remote->with_keys);
 	for (i = remote->handed; i < remote->hits && n < max; i++)
 	{
-		uint32		probe = remote->hit_probes == NULL ? HM_NO_PROBE :
-			remote->first + remote->hit_probes[i];
+		uint32 probe =
+			remote->hit_probes == NULL ? HM_NO_PROBE : remote->first + remote->hit_probes[i];
 
 		if (remote->done != NULL && probe != HM_NO_PROBE && remote->done[probe])
 			continue;
@@ -479,14 +479,14 @@ static uint32
 next_hits(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
 		  uint64 *counted)
 {
-	bool		shown = false;
+	bool shown = false;
 
 	remote->tallied = 0;
 	*rest = 0;
 	*reason = HM_CPU_NO_REASON;
 	for (;;)
 	{
-		uint32		n = hand_out(remote, hits, keys, max);
+		uint32 n = hand_out(remote, hits, keys, max);
 
 		*counted += remote->counted;
 		remote->counted = 0;
@@ -523,8 +523,8 @@ static uint32
 next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
 	 uint64 *counted)
 {
-	Watch		start;
-	uint32		n;
+	Watch start;
+	uint32 n;
 
 	start_watch(&start);
 	n = next_hits(remote, hits, keys, max, rest, reason, counted);
@@ -566,17 +566,15 @@ name(void)
 	return info.is_gpu ? "GPU" : "GPU (host device)";
 }
 
-const HmRemoteMethods hm_search_methods = {
-	.may_search = hm_choice_may_search,
-	.name = name,
-	.reason_text = hm_cpu_reason_text,
-	.create = create,
-	.end = end,
-	.choose = choose,
-	.start = start,
-	.next = next,
-	.enter = enter,
-	.prepare = prepare,
-	.leave = leave,
-	.note_walk = note_walk
-};
+const HmRemoteMethods hm_search_methods = {.may_search = hm_choice_may_search,
+										   .name = name,
+										   .reason_text = hm_cpu_reason_text,
+										   .create = create,
+										   .end = end,
+										   .choose = choose,
+										   .start = start,
+										   .next = next,
+										   .enter = enter,
+										   .prepare = prepare,
+										   .leave = leave,
+										   .note_walk = note_walk};

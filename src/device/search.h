@@ -1,6 +1,7 @@
 /*
  * search.h
- *		The state of a lookup's batches on the device (search.c), and the search of a chunk (search_chunk.c).
+ *		The state of a lookup's batches on the device (search.c), and the search of a chunk
+ *		(search_chunk.c).
  */
 #ifndef HARMONIA_DEVICE_SEARCH_H
 #define HARMONIA_DEVICE_SEARCH_H
@@ -20,53 +21,50 @@ extern const HmRemoteMethods hm_search_methods;
 typedef struct StagingClaim
 {
 	MemoryContextCallback callback;
-	uint64		number;			/* 0: none */
+	uint64 number; /* 0: none */
 } StagingClaim;
 
 struct HmRemote
 {
-	Relation	index;
-	HtWidth		width;
+	Relation index;
+	HtWidth width;
 	MemoryContext context;
-	HmCopy		copy;
+	HmCopy copy;
 
 	/* The batch. */
-	HmProbes	probes;
+	HmProbes probes;
 	const uint8 *done;
-	HmChoice	choice;			/* that was made for it */
-	bool		synced;			/* the copy is as up to date as it must be */
-	bool		may_load;		/* if it has gone it can be made again: that was chosen, or it
-								 * was there */
-	HmDeviceTimes times;		/* spent on this batch */
-	uint32		next;			/* first probe that has not been searched */
-	bool		with_keys;		/* the device returns the keys of hits: they are wanted, and
-								 * probes are ranges */
+	HmChoice choice;     /* that was made for it */
+	bool synced;         /* the copy is as up to date as it must be */
+	bool may_load;       /* if it has gone it can be made again: that was chosen, or it was there */
+	HmDeviceTimes times; /* spent on this batch */
+	uint32 next;         /* first probe that has not been searched */
+	bool with_keys;      /* the device returns the keys of hits: they are wanted, and probes are
+						  * ranges */
 
 	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
-	uint32		first;
-	uint64		hits;
-	uint64		handed;			/* number of hits that have been returned */
-	uint32	   *hit_probes;		/* NULL: they have no probe numbers */
-	uint64	   *hit_tids;
-	void	   *hit_keys;		/* as wide as the index's; NULL unless with_keys */
-	uint8	   *all_visible;	/* for each hit, if there is a reader */
-	void	   *saved;			/* separate memory of the hits, or NULL */
+	uint32 first;
+	uint64 hits;
+	uint64 handed;      /* number of hits that have been returned */
+	uint32 *hit_probes; /* NULL: they have no probe numbers */
+	uint64 *hit_tids;
+	void *hit_keys;     /* as wide as the index's; NULL unless with_keys */
+	uint8 *all_visible; /* for each hit, if there is a reader */
+	void *saved;        /* separate memory of the hits, or NULL */
 	StagingClaim *claim;
-	double		rate;			/* hits per probe in the last chunk, or 0 */
+	double rate; /* hits per probe in the last chunk, or 0 */
 
-	const HmMapReader *reader;	/* NULL outside the visibility gate */
-	HmGateAnswer answer;		/* what becomes of hits on all-visible pages */
-	bool		map_changes;	/* too fast for the device to count */
-	bool		by_map;			/* the device has counted or tallied those of the
-								 * last chunk */
-	uint64		counted;		/* hits that are counted or tallied, and have not
-								 * been reported */
+	const HmMapReader *reader; /* NULL outside the visibility gate */
+	HmGateAnswer answer;       /* what becomes of hits on all-visible pages */
+	bool map_changes;          /* too fast for the device to count */
+	bool by_map;               /* the device has counted or tallied those of the last chunk */
+	uint64 counted;            /* hits that are counted or tallied, and have not been reported */
 
-	uint32	   *tally;			/* hits of each probe of the last chunk */
-	uint32		tally_room;
-	uint32		tallied;		/* probes in it that leave() reports */
+	uint32 *tally; /* hits of each probe of the last chunk */
+	uint32 tally_room;
+	uint32 tallied; /* probes in it that leave() reports */
 
-	HmLookupStats *stats;		/* the lookup's */
+	HmLookupStats *stats; /* the lookup's */
 };
 
 /* Is the caller in the visibility gate?  Then it is shown the device's hits as they arrive. */
@@ -88,7 +86,7 @@ static pg_attribute_always_inline HmKey
 remote_key(HtWidth width, const void *keys, uint64 i)
 {
 	return width == HT_WIDTH32 ? ((const uint32 *) keys)[i] :
-		hm_key_get(keys, hm_key_size(width), i);
+								 hm_key_get(keys, hm_key_size(width), i);
 }
 
 /*
@@ -109,4 +107,4 @@ extern bool hm_search_makes_distinct(const HmRemote *remote, const HmProbes *pro
 /* Make room for a tally of so many probes (search.c).  Its content is undefined. */
 extern uint32 *hm_search_make_tally(HmRemote *remote, uint32 count);
 
-#endif							/* HARMONIA_DEVICE_SEARCH_H */
+#endif /* HARMONIA_DEVICE_SEARCH_H */

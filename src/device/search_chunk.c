@@ -15,48 +15,48 @@
  * Staging memory for a chunk.  It is larger only for a single probe or for distinct
  * points.
  */
-#define CHUNK_SIZE			((Size) 64 * 1024 * 1024)
+#define CHUNK_SIZE ((Size) 64 * 1024 * 1024)
 
 /* There is room for at least this many hits. */
-#define MIN_ROOM			1024
+#define MIN_ROOM 1024
 
 /*
  * Where hits are counted or tallied, a page map goes along with the keys of a chunk, if it is at
  * most this share of their size.  Then reading the visibility map twice takes less time than
  * looking up one TID for each key.
  */
-#define PAGE_MAP_SHARE		4
+#define PAGE_MAP_SHARE 4
 
 /* The words of a page map that are compared at a time. */
-#define COMPARED_WORDS		1024
+#define COMPARED_WORDS 1024
 
 /* Offsets of a chunk's arrays in staging memory. */
 typedef struct Offsets
 {
-	Size		low_at;
-	Size		high_at;
-	Size		map_at;
-	uint32		map_words;		/* 0: no page map */
-	Size		sent;			/* the end of what is sent */
-	Size		counts_at;
-	Size		probes_at;
-	Size		tids_at;
-	Size		keys_at;
-	Size		end;
+	Size low_at;
+	Size high_at;
+	Size map_at;
+	uint32 map_words; /* 0: no page map */
+	Size sent;        /* the end of what is sent */
+	Size counts_at;
+	Size probes_at;
+	Size tids_at;
+	Size keys_at;
+	Size end;
 } Offsets;
 
 /* The next probes of a batch. */
 typedef struct Chunk
 {
-	uint32		count;
-	const void *low;			/* their keys, as many as the batch has from here on */
-	const void *high;			/* or NULL, as the batch's */
-	bool		too_large;		/* some keys are too large for the index */
-	bool		is_range;		/* two keys of each probe are sent */
-	uint64		room;			/* for hits; 0: as many as are expected */
-	Offsets		offsets;
-	char	   *staging;
-	uint32	   *map;			/* the page map, or NULL */
+	uint32 count;
+	const void *low;  /* their keys, as many as the batch has from here on */
+	const void *high; /* or NULL, as the batch's */
+	bool too_large;   /* some keys are too large for the index */
+	bool is_range;    /* two keys of each probe are sent */
+	uint64 room;      /* for hits; 0: as many as are expected */
+	Offsets offsets;
+	char *staging;
+	uint32 *map; /* the page map, or NULL */
 } Chunk;
 
 /*
@@ -65,7 +65,7 @@ typedef struct Chunk
 static uint32
 page_map_words(const HmRemote *remote, uint32 count)
 {
-	uint32		words;
+	uint32 words;
 
 	if (remote->answer == HM_ANSWER_HITS || remote->map_changes)
 		return 0;
@@ -78,20 +78,19 @@ page_map_words(const HmRemote *remote, uint32 count)
 static Offsets
 chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 {
-	Offsets		offsets;
+	Offsets offsets;
 
 	offsets.low_at = 0;
 	offsets.high_at = TYPEALIGN(64, (Size) count * remote->width);
-	offsets.map_at = offsets.high_at +
-		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
+	offsets.map_at = offsets.high_at + (is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
 	offsets.map_words = page_map_words(remote, count);
-	offsets.sent = offsets.counts_at = offsets.map_at +
-		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
-	offsets.probes_at = offsets.counts_at +
-		(remote_counts(remote) || offsets.map_words == 0 ? 0 :
-		 TYPEALIGN(64, (Size) count * sizeof(uint32)));
-	offsets.tids_at = offsets.probes_at +
-		(remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
+	offsets.sent = offsets.counts_at =
+		offsets.map_at + TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
+	offsets.probes_at = offsets.counts_at + (remote_counts(remote) || offsets.map_words == 0 ?
+												 0 :
+												 TYPEALIGN(64, (Size) count * sizeof(uint32)));
+	offsets.tids_at =
+		offsets.probes_at + (remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.keys_at = offsets.tids_at + TYPEALIGN(64, room * sizeof(uint64));
 	offsets.end = offsets.keys_at + (remote->with_keys ? room * remote->width : 0);
 	return offsets;
@@ -127,7 +126,7 @@ static bool
 any_too_large(const HmRemote *remote, const void *keys, uint32 count)
 {
 	const uint64 *narrow = keys;
-	uint64		bits = 0;
+	uint64 bits = 0;
 
 	if (remote->width != HT_WIDTH32)
 		return false;
@@ -174,19 +173,19 @@ expected_room(const HmRemote *remote, uint32 count)
 bool
 hm_search_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
-	uint64		room = expected_room(remote, probes->count);
+	uint64 room = expected_room(remote, probes->count);
 
 	return hm_probes_are_points(probes) &&
-		chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
-		expected_hits(remote, probes->count) <= max_hits(remote) &&
-		!any_too_large(remote, probes->low, probes->count);
+		   chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+		   expected_hits(remote, probes->count) <= max_hits(remote) &&
+		   !any_too_large(remote, probes->low, probes->count);
 }
 
 /* Are all probe numbers of hits valid in a chunk? */
 static bool
 are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 {
-	uint32		last = 0;
+	uint32 last = 0;
 
 	for (uint64 i = 0; i < n; i++)
 		last = Max(last, probes[i]);
@@ -201,25 +200,25 @@ static pg_attribute_always_inline bool
 keys_are_of_probes(const HmRemote *remote, HtWidth width, const void *low, const void *high,
 				   const uint32 *probes, const void *keys, uint64 n)
 {
-	Size		key_size = hm_key_size(width);
-	bool		wrong = false;
+	Size key_size = hm_key_size(width);
+	bool wrong = false;
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		HmKey		key = remote_key(width, keys, i);
-		HmKey		first = hm_key_get(low, key_size, probes[i]);
+		HmKey key = remote_key(width, keys, i);
+		HmKey first = hm_key_get(low, key_size, probes[i]);
 
 		wrong |= hm_key_less(key_size, key, first);
 		wrong |= high == NULL ? hm_key_less(key_size, remote->probes.length, key - first) :
-			hm_key_less(key_size, hm_key_get(high, key_size, probes[i]), key);
+								hm_key_less(key_size, hm_key_get(high, key_size, probes[i]), key);
 	}
 	return !wrong;
 }
 
 /* The same, compiled for each width. */
 static bool
-are_keys_of_probes(const HmRemote *remote, const void *low, const void *high,
-				   const uint32 *probes, const void *keys, uint64 n)
+are_keys_of_probes(const HmRemote *remote, const void *low, const void *high, const uint32 *probes,
+				   const void *keys, uint64 n)
 {
 	if (remote->width == HT_WIDTH32)
 		return keys_are_of_probes(remote, HT_WIDTH32, low, high, probes, keys, n);
@@ -240,12 +239,12 @@ static bool
 page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
 {
 	const HmMapReader *reader = remote->reader;
-	uint32		now[COMPARED_WORDS];
-	uint32		lost = 0;
+	uint32 now[COMPARED_WORDS];
+	uint32 lost = 0;
 
 	for (uint32 begin = 0; begin < words; begin += COMPARED_WORDS)
 	{
-		uint32		n = Min(COMPARED_WORDS, words - begin);
+		uint32 n = Min(COMPARED_WORDS, words - begin);
 
 		reader->pack(reader->argument, begin, n, now);
 		for (uint32 i = 0; i < n; i++)
@@ -261,8 +260,8 @@ page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
 static bool
 take_tally(HmRemote *remote, const uint32 *counts, uint32 count, uint64 hits)
 {
-	uint32	   *tally = hm_search_make_tally(remote, count);
-	uint64		sum = 0;
+	uint32 *tally = hm_search_make_tally(remote, count);
+	uint64 sum = 0;
 
 	for (uint32 i = 0; i < count; i++)
 	{
@@ -276,7 +275,7 @@ take_tally(HmRemote *remote, const uint32 *counts, uint32 count, uint64 hits)
 static const HpReply *
 ask(HmRemote *remote, HpRequest *request)
 {
-	instr_time	start;
+	instr_time start;
 	const HpReply *reply;
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -294,12 +293,12 @@ ask(HmRemote *remote, HpRequest *request)
 static bool
 fit_chunk(const HmRemote *remote, Chunk *chunk)
 {
-	uint64		max = max_hits(remote);
+	uint64 max = max_hits(remote);
 
 	for (;;)
 	{
-		uint64		hits;
-		double		share;
+		uint64 hits;
+		double share;
 
 		chunk->too_large = any_too_large(remote, chunk->low, chunk->count);
 		chunk->is_range = !hm_probes_are_points(&remote->probes) || chunk->too_large;
@@ -320,7 +319,7 @@ static bool
 write_chunk(const HmRemote *remote, Chunk *chunk)
 {
 	const Offsets *offsets = &chunk->offsets;
-	char	   *staging = hm_client_staging(offsets->end);
+	char *staging = hm_client_staging(offsets->end);
 
 	chunk->staging = staging;
 	chunk->map = NULL;
@@ -329,8 +328,8 @@ write_chunk(const HmRemote *remote, Chunk *chunk)
 	write_keys(remote, staging + offsets->low_at, chunk->low, 0, chunk->count);
 	if (chunk->is_range)
 		write_keys(remote, staging + offsets->high_at,
-				   chunk->high != NULL ? chunk->high : chunk->low,
-				   remote->probes.length, chunk->count);
+				   chunk->high != NULL ? chunk->high : chunk->low, remote->probes.length,
+				   chunk->count);
 	if (chunk->too_large)
 		empty_ranges(remote, staging + offsets->low_at, staging + offsets->high_at, chunk->low,
 					 chunk->count);
@@ -348,7 +347,7 @@ static const HpReply *
 ask_for_hits(HmRemote *remote, const Chunk *chunk)
 {
 	const Offsets *offsets = &chunk->offsets;
-	HpRequest	request = {0};
+	HpRequest request = {0};
 	const HpReply *reply;
 
 	request.operation = HP_SEARCH;
@@ -398,18 +397,17 @@ why_not_searched(const HpReply *reply)
 static bool
 take_hits(HmRemote *remote, const Chunk *chunk, const HpReply *reply)
 {
-	char	   *staging = chunk->staging;
-	uint64		hits = reply->hits - reply->counted;
+	char *staging = chunk->staging;
+	uint64 hits = reply->hits - reply->counted;
 
-	remote->hit_probes = remote_counts(remote) ? NULL :
-		(uint32 *) (staging + chunk->offsets.probes_at);
+	remote->hit_probes =
+		remote_counts(remote) ? NULL : (uint32 *) (staging + chunk->offsets.probes_at);
 	remote->hit_tids = (uint64 *) (staging + chunk->offsets.tids_at);
 	remote->hit_keys = remote->with_keys ? staging + chunk->offsets.keys_at : NULL;
 	if (remote->hit_probes != NULL && !are_of_chunk(remote->hit_probes, hits, chunk->count))
 		return false;
-	if (remote->hit_keys != NULL &&
-		!are_keys_of_probes(remote, chunk->low, chunk->high, remote->hit_probes,
-							remote->hit_keys, hits))
+	if (remote->hit_keys != NULL && !are_keys_of_probes(remote, chunk->low, chunk->high,
+														remote->hit_probes, remote->hit_keys, hits))
 		return false;
 	if (chunk->map != NULL && remote->hit_probes != NULL && reply->counted > 0 &&
 		!take_tally(remote, (const uint32 *) (staging + chunk->offsets.counts_at), chunk->count,
@@ -418,22 +416,21 @@ take_hits(HmRemote *remote, const Chunk *chunk, const HpReply *reply)
 	remote->by_map = chunk->map != NULL;
 	remote->counted += reply->counted;
 	remote->hits = hits;
-	remote->stats->counts.bytes_from_device += hits *
-		(sizeof(uint64) + (remote->hit_probes == NULL ? 0 : sizeof(uint32)) +
-		 (remote->with_keys ? remote->width : 0));
+	remote->stats->counts.bytes_from_device +=
+		hits * (sizeof(uint64) + (remote->hit_probes == NULL ? 0 : sizeof(uint32)) +
+				(remote->with_keys ? remote->width : 0));
 	return true;
 }
 
 HmCpuReason
 hm_search_chunk(HmRemote *remote, uint32 *count)
 {
-	Size		key_size = hm_key_size(remote->width);
-	Chunk		chunk = {
-		.count = *count,
-		.low = hm_key_at(remote->probes.low, key_size, remote->next),
-		.high = remote->probes.high == NULL ? NULL :
-			hm_key_at(remote->probes.high, key_size, remote->next)
-	};
+	Size key_size = hm_key_size(remote->width);
+	Chunk chunk = {.count = *count,
+				   .low = hm_key_at(remote->probes.low, key_size, remote->next),
+				   .high = remote->probes.high == NULL ?
+							   NULL :
+							   hm_key_at(remote->probes.high, key_size, remote->next)};
 
 	for (;;)
 	{

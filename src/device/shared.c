@@ -18,29 +18,27 @@
 #include "device/watch.h"
 
 /* The number of words, if no setting says it, and at most. */
-#define MIN_WORDS		(1 << 20)
-#define MAX_WORDS		((1 << 26) - 1)
+#define MIN_WORDS (1 << 20)
+#define MAX_WORDS ((1 << 26) - 1)
 
 HmDeviceShared *hm_device = NULL;
 
 /* GUCs */
-int			hm_gpu_mode = HM_GPU_AUTO;
-char	   *hm_gpu_devices = NULL;
-int			hm_device_memory = 0;
-int			hm_device_host_memory = 0;
-bool		hm_enable_device = true;
-bool		hm_force_device = false;
-bool		hm_resync_ahead = true;
-int			hm_device_restart_delay = 1000;
-static int	max_resident_blocks = 0;
+int hm_gpu_mode = HM_GPU_AUTO;
+char *hm_gpu_devices = NULL;
+int hm_device_memory = 0;
+int hm_device_host_memory = 0;
+bool hm_enable_device = true;
+bool hm_force_device = false;
+bool hm_resync_ahead = true;
+int hm_device_restart_delay = 1000;
+static int max_resident_blocks = 0;
 
-static const struct config_enum_entry gpu_modes[] = {
-	{"off", HM_GPU_OFF, false},
-	{"auto", HM_GPU_AUTO, false},
-	{"on", HM_GPU_ON, false},
-	{"host", HM_GPU_HOST, false},
-	{NULL, 0, false}
-};
+static const struct config_enum_entry gpu_modes[] = {{"off", HM_GPU_OFF, false},
+													 {"auto", HM_GPU_AUTO, false},
+													 {"on", HM_GPU_ON, false},
+													 {"host", HM_GPU_HOST, false},
+													 {NULL, 0, false}};
 
 static shmem_request_hook_type next_shmem_request = NULL;
 static shmem_startup_hook_type next_shmem_startup = NULL;
@@ -60,10 +58,10 @@ count_words(void)
 static Size
 shared_size(void)
 {
-	Size		result = offsetof(HmDeviceShared, words);
+	Size result = offsetof(HmDeviceShared, words);
 
-	result = add_size(result, mul_size(count_words(),
-									   sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
+	result = add_size(result,
+					  mul_size(count_words(), sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
 	return add_size(result, mul_size(hm_summary_words(count_words()), sizeof(pg_atomic_uint64)));
 }
 
@@ -79,7 +77,7 @@ request_shared(void)
 static void
 start_shared(void)
 {
-	bool		found;
+	bool found;
 
 	if (next_shmem_startup)
 		next_shmem_startup();
@@ -91,9 +89,8 @@ start_shared(void)
 		memset(hm_device, 0, offsetof(HmDeviceShared, words));
 		hm_device->lock = &GetNamedLWLockTranche("harmonia")->lock;
 		if (!pg_strong_random(&hm_device->generation, sizeof(hm_device->generation)))
-			ereport(FATAL,
-					(errcode(ERRCODE_INTERNAL_ERROR),
-					 errmsg("could not generate a random number")));
+			ereport(FATAL, (errcode(ERRCODE_INTERNAL_ERROR),
+							errmsg("could not generate a random number")));
 		pg_atomic_init_u32(&hm_device->watched, 0);
 		pg_atomic_init_u32(&hm_device->version, 1);
 		pg_atomic_init_u32(&hm_device->suspected, 0);
@@ -127,26 +124,27 @@ start_shared(void)
 }
 
 /* The daemon takes numbers below this (cuda/harmonia_device.h). */
-#define MAX_GPU_DEVICES		16
+#define MAX_GPU_DEVICES 16
 
 /* Check harmonia.gpu_devices: "all", or different numbers. */
 static bool
 check_gpu_devices(char **value, void **extra, GucSource source)
 {
 	const char *text = *value;
-	uint32		seen = 0;
+	uint32 seen = 0;
 
 	if (strcmp(text, "all") == 0)
 		return true;
 	for (;;)
 	{
-		char	   *end;
-		long		number = strtol(text, &end, 10);
+		char *end;
+		long number = strtol(text, &end, 10);
 
 		if (end == text || number < 0 || number >= MAX_GPU_DEVICES || (*end != '\0' && *end != ','))
 		{
-			GUC_check_errdetail("It must be \"all\", or numbers from 0 to %d with commas between them.",
-								MAX_GPU_DEVICES - 1);
+			GUC_check_errdetail(
+				"It must be \"all\", or numbers from 0 to %d with commas between them.",
+				MAX_GPU_DEVICES - 1);
 			return false;
 		}
 		if (seen & (UINT32_C(1) << number))
@@ -164,50 +162,45 @@ check_gpu_devices(char **value, void **extra, GucSource source)
 static void
 define_settings(void)
 {
-	DefineCustomEnumVariable("harmonia.gpu",
-							 "Chooses the device for batch lookups.",
+	DefineCustomEnumVariable("harmonia.gpu", "Chooses the device for batch lookups.",
 							 "\"auto\" uses a GPU if there is one, \"on\" warns if there is none, "
 							 "\"host\" searches copies on the CPU, for tests.",
-							 &hm_gpu_mode, HM_GPU_AUTO, gpu_modes,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable("harmonia.gpu_devices",
-							   "Sets the GPUs that batches are searched on.",
-							   "Their numbers, as CUDA counts them, with commas between them, or \"all\".",
-							   &hm_gpu_devices, "0",
-							   PGC_SIGHUP, 0, check_gpu_devices, NULL, NULL);
+							 &hm_gpu_mode, HM_GPU_AUTO, gpu_modes, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"harmonia.gpu_devices", "Sets the GPUs that batches are searched on.",
+		"Their numbers, as CUDA counts them, with commas between them, or \"all\".",
+		&hm_gpu_devices, "0", PGC_SIGHUP, 0, check_gpu_devices, NULL, NULL);
 	DefineCustomIntVariable("harmonia.device_memory",
 							"Limits the memory of each device for copies of indexes.",
-							"0 means nearly all of the device's memory.",
-							&hm_device_memory, 0, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+							"0 means nearly all of the device's memory.", &hm_device_memory, 0, 0,
+							INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.device_host_memory",
-							"Sets how much of this machine's memory copies of indexes may take for what the device has no room for.",
-							"The memory is pinned, and the device reads it where it is. With 0 the CPU searches what the device has no room for.",
-							&hm_device_host_memory, 0, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
-	DefineCustomIntVariable("harmonia.device_restart_delay",
-							"Sets the time after which a device daemon that has ended is started again.",
-							"It doubles each time, up to a minute.",
-							&hm_device_restart_delay, 1000, 10, 60000,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+							"Sets how much of this machine's memory copies of indexes may take for "
+							"what the device has no room for.",
+							"The memory is pinned, and the device reads it where it is. With 0 the "
+							"CPU searches what the device has no room for.",
+							&hm_device_host_memory, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
+							NULL, NULL);
+	DefineCustomIntVariable(
+		"harmonia.device_restart_delay",
+		"Sets the time after which a device daemon that has ended is started again.",
+		"It doubles each time, up to a minute.", &hm_device_restart_delay, 1000, 10, 60000,
+		PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.max_resident_blocks",
 							"Limits the blocks of all indexes that have a copy on the device.",
-							"Each block takes 12 bytes of shared memory. 0 means twice shared_buffers, and at least 8 GB.",
-							&max_resident_blocks, 0, 0, MAX_WORDS,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_device",
-							 "Enables batch lookups on the device.",
-							 NULL, &hm_enable_device, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+							"Each block takes 12 bytes of shared memory. 0 means twice "
+							"shared_buffers, and at least 8 GB.",
+							&max_resident_blocks, 0, 0, MAX_WORDS, PGC_POSTMASTER, 0, NULL, NULL,
+							NULL);
+	DefineCustomBoolVariable("harmonia.enable_device", "Enables batch lookups on the device.", NULL,
+							 &hm_enable_device, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.resync_ahead",
 							 "Brings copies that are searched up to date while indexes change.",
 							 "A process of the background does so. Otherwise the next batch does.",
-							 &hm_resync_ahead, true,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.force_device",
-							 "Uses the device for all batch lookups, whatever they cost.",
-							 NULL, &hm_force_device, false,
-							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+							 &hm_resync_ahead, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"harmonia.force_device", "Uses the device for all batch lookups, whatever they cost.", NULL,
+		&hm_force_device, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 void
@@ -256,7 +249,7 @@ uint64
 hm_device_room(void)
 {
 	HmDeviceInfo info;
-	uint64		beyond = (uint64) hm_device_host_memory * 1024 * 1024;
+	uint64 beyond = (uint64) hm_device_host_memory * 1024 * 1024;
 
 	if (hm_device_memory > 0)
 		return (uint64) hm_device_memory * 1024 * 1024 + beyond;

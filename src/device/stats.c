@@ -17,7 +17,7 @@
 HmDeviceCosts *
 hm_stats_lock_costs(Oid relation, HmCopyState *state)
 {
-	HmSlot	   *slot;
+	HmSlot *slot;
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
@@ -39,7 +39,7 @@ hm_stats_lock_costs(Oid relation, HmCopyState *state)
 uint64
 hm_now_ms(void)
 {
-	instr_time	now;
+	instr_time now;
 
 	INSTR_TIME_SET_CURRENT(now);
 	return (uint64) (INSTR_TIME_GET_DOUBLE(now) * 1000) + 1;
@@ -54,7 +54,7 @@ hm_stats_unlock_costs(void)
 void
 hm_stats_add(Oid relation, const HmBatchCounts *counts)
 {
-	HmSlot	   *slot;
+	HmSlot *slot;
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
@@ -76,7 +76,7 @@ hm_stats_read(int *count, TimestampTz *since)
 	*since = hm_device->stats_since;
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
+		HmSlot *slot = &hm_device->slots[i];
 
 		if (!OidIsValid(slot->relation))
 			continue;
@@ -96,14 +96,11 @@ hm_stats_reset(Oid relation)
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
-		HmBatchCounts reset = {
-			.copy_memory = slot->counts.copy_memory,
-			.copy_host_memory = slot->counts.copy_host_memory
-		};
+		HmSlot *slot = &hm_device->slots[i];
+		HmBatchCounts reset = {.copy_memory = slot->counts.copy_memory,
+							   .copy_host_memory = slot->counts.copy_host_memory};
 
-		if (slot->database != MyDatabaseId ||
-			(OidIsValid(relation) && slot->relation != relation))
+		if (slot->database != MyDatabaseId || (OidIsValid(relation) && slot->relation != relation))
 			continue;
 		slot->counts = reset;
 	}

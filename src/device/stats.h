@@ -12,9 +12,9 @@
 
 typedef struct HmDeviceStats
 {
-	Oid			database;
-	Oid			relation;
-	bool		watched;
+	Oid database;
+	Oid relation;
+	bool watched;
 	HmBatchCounts counts;
 } HmDeviceStats;
 
@@ -30,9 +30,9 @@ extern void hm_stats_reset(Oid relation);
 /* What the choice has to know of a copy, besides its costs. */
 typedef struct HmCopyState
 {
-	bool		watched;		/* there may be a copy */
-	bool		loading;		/* a backend makes it */
-	uint64		lines;			/* that it lacks, about */
+	bool watched; /* there may be a copy */
+	bool loading; /* a backend makes it */
+	uint64 lines; /* that it lacks, about */
 } HmCopyState;
 
 /*
@@ -49,4 +49,4 @@ extern void hm_stats_unlock_costs(void);
  */
 extern uint64 hm_now_ms(void);
 
-#endif							/* HARMONIA_DEVICE_STATS_H */
+#endif /* HARMONIA_DEVICE_STATS_H */

@@ -36,40 +36,39 @@
 #include "device/shared.h"
 #include "device/stats.h"
 
-#define DAEMON				"harmonia_gpud"
+#define DAEMON "harmonia_gpud"
 
 /*
  * The delay doubles up to this many times the first one, harmonia.device_restart_delay, but not
  * beyond LAST_DELAY_MS.
  */
-#define LAST_DELAY_RATIO	60
-#define LAST_DELAY_MS		60000
+#define LAST_DELAY_RATIO 60
+#define LAST_DELAY_MS 60000
 
 /* How long the daemon may take to get ready, and to end. */
-#define START_TIMEOUT_MS	60000
-#define END_TIMEOUT_MS		5000
+#define START_TIMEOUT_MS 60000
+#define END_TIMEOUT_MS 5000
 
 /* How long the answer to a ping may take before the daemon hangs, and is killed. */
-#define HUNG_MS				500
-#define KILL_MS				5000
+#define HUNG_MS 500
+#define KILL_MS 5000
 
 /* How often to look after a ping. */
-#define PING_WAIT_MS		50
+#define PING_WAIT_MS 50
 
 /* The daemon's process; 0 if it does not run. */
 static pid_t daemon_pid = 0;
-static int	control = -1;
-static int	delay_ms;
+static int control = -1;
+static int delay_ms;
 static TimestampTz up_since;
-static uint64 pinged = 0;		/* when a ping was sent that has no answer, by hm_now_ms(); 0:
-								 * none */
-static HpReply ready;			/* what the daemon said when it was ready */
+static uint64 pinged = 0; /* when a ping was sent that has no answer, by hm_now_ms(); 0: none */
+static HpReply ready;     /* what the daemon said when it was ready */
 
 /* The settings of the last start or attempt to start. */
-static int	started_mode;
+static int started_mode;
 static char *started_devices = NULL;
-static int	started_memory;
-static int	started_host_memory;
+static int started_memory;
+static int started_host_memory;
 
 extern PGDLLEXPORT void hm_supervisor_main(Datum argument);
 
@@ -102,14 +101,14 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 static void
 become_daemon(int connection)
 {
-	char		path[MAXPGPATH];
-	char		device[32];
-	char		devices[128];
-	char		memory[32];
-	char		host_memory[32];
-	char	   *arguments[] = {DAEMON, device, devices, memory, host_memory, NULL};
-	sigset_t	none;
-	int			null = open("/dev/null", O_RDWR);
+	char path[MAXPGPATH];
+	char device[32];
+	char devices[128];
+	char memory[32];
+	char host_memory[32];
+	char *arguments[] = {DAEMON, device, devices, memory, host_memory, NULL};
+	sigset_t none;
+	int null = open("/dev/null", O_RDWR);
 
 	/* The postmaster signals process groups; the daemon must not get these signals. */
 	setsid();
@@ -127,8 +126,7 @@ become_daemon(int connection)
 	/*
 	 * dup2() clears the close-on-exec flag.  The daemon closes all other descriptors.
 	 */
-	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-		dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
 	{
 		if (connection == HP_CONTROL_FD)
 			fcntl(connection, F_SETFD, 0);
@@ -146,10 +144,9 @@ become_daemon(int connection)
 static bool
 wait_for_control(long timeout)
 {
-	int			events = WaitLatchOrSocket(MyLatch,
-										   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT |
-										   WL_SOCKET_READABLE,
-										   control, timeout, PG_WAIT_EXTENSION);
+	int events = WaitLatchOrSocket(
+		MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT | WL_SOCKET_READABLE, control,
+		timeout, PG_WAIT_EXTENSION);
 
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
@@ -184,9 +181,8 @@ end_daemon(int *status)
 			kill(daemon_pid, SIGKILL);
 		if (waited == 2 * END_TIMEOUT_MS)
 		{
-			ereport(LOG,
-					(errmsg("\"%s\" with PID %d does not end", DAEMON, (int) daemon_pid),
-					 errdetail("It was killed, and may be stuck in a device's driver.")));
+			ereport(LOG, (errmsg("\"%s\" with PID %d does not end", DAEMON, (int) daemon_pid),
+						  errdetail("It was killed, and may be stuck in a device's driver.")));
 			*status = SIGKILL;
 			break;
 		}
@@ -199,7 +195,7 @@ end_daemon(int *status)
 static void
 end_at_exit(int code, Datum argument)
 {
-	int			status;
+	int status;
 
 	hm_device->supervisor = NULL;
 	end_daemon(&status);
@@ -210,7 +206,7 @@ end_at_exit(int code, Datum argument)
 static bool
 fork_daemon(void)
 {
-	int			ends[2];
+	int ends[2];
 
 	if (!AcquireExternalFD())
 		return false;
@@ -245,7 +241,7 @@ receive_ready(HpReply *reply)
 	while (!ShutdownRequestPending &&
 		   !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), START_TIMEOUT_MS))
 	{
-		ssize_t		received;
+		ssize_t received;
 
 		if (!wait_for_control(1000))
 			continue;
@@ -273,18 +269,16 @@ last_delay(void)
 static void
 report(int level, const char *reason)
 {
-	ereport(level,
-			(errmsg("harmonia uses no GPU"),
-			 errdetail("%s", reason)));
+	ereport(level, (errmsg("harmonia uses no GPU"), errdetail("%s", reason)));
 }
 
 /* Start the daemon and wait until it is ready.  Sets the state. */
 static void
 start_daemon(void)
 {
-	char		path[MAXPGPATH];
-	HpReply		reply;
-	int			status;
+	char path[MAXPGPATH];
+	HpReply reply;
+	int status;
 
 	started_mode = hm_gpu_mode;
 	if (started_devices != NULL)
@@ -295,7 +289,7 @@ start_daemon(void)
 	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
 	if (access(path, X_OK) != 0)
 	{
-		char	   *text = psprintf("The program \"%s\" is not installed.", DAEMON);
+		char *text = psprintf("The program \"%s\" is not installed.", DAEMON);
 
 		report(started_mode == HM_GPU_AUTO ? LOG : WARNING, text);
 		set_state(HM_DEVICE_ABSENT, NULL, text);
@@ -309,8 +303,7 @@ start_daemon(void)
 		ready = reply;
 		set_state(HM_DEVICE_UP, &ready, ready.text);
 		up_since = GetCurrentTimestamp();
-		ereport(LOG,
-				(errmsg("harmonia uses the device \"%s\"", reply.text)));
+		ereport(LOG, (errmsg("harmonia uses the device \"%s\"", reply.text)));
 		return;
 	}
 	end_daemon(&status);
@@ -328,8 +321,8 @@ start_daemon(void)
 		return;
 	}
 	if (reply.text[0] == '\0')
-		snprintf(reply.text, sizeof(reply.text), "\"%s\" ended with wait status %d.",
-				 DAEMON, status);
+		snprintf(reply.text, sizeof(reply.text), "\"%s\" ended with wait status %d.", DAEMON,
+				 status);
 	if (delay_ms <= hm_device_restart_delay)
 		report(WARNING, reply.text);
 	set_state(HM_DEVICE_FAILED, NULL, reply.text);
@@ -339,7 +332,7 @@ start_daemon(void)
 static void
 daemon_ended(bool hangs)
 {
-	int			status;
+	int status;
 
 	/* After a long run, start it again soon. */
 	if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), last_delay()))
@@ -348,14 +341,15 @@ daemon_ended(bool hangs)
 	set_state(HM_DEVICE_FAILED, NULL, hangs ? "The daemon did not answer." : "The daemon ended.");
 	ereport(WARNING,
 			(hangs ? errmsg("\"%s\" did not answer for %d ms and was killed", DAEMON, KILL_MS) :
-			 errmsg("\"%s\" ended with wait status %d", DAEMON, status),
-			 errdetail("Lookups continue on the CPU. The daemon will be started again in %d ms.", delay_ms)));
+					 errmsg("\"%s\" ended with wait status %d", DAEMON, status),
+			 errdetail("Lookups continue on the CPU. The daemon will be started again in %d ms.",
+					   delay_ms)));
 }
 
 void
 hm_supervisor_suspect(void)
 {
-	Latch	   *latch = hm_device->supervisor;
+	Latch *latch = hm_device->supervisor;
 
 	pg_atomic_write_u32(&hm_device->suspected, 1);
 	if (latch != NULL)
@@ -366,8 +360,8 @@ hm_supervisor_suspect(void)
 static bool
 receive_answer(void)
 {
-	HpReply		reply;
-	ssize_t		received = recv(control, &reply, sizeof(reply), MSG_DONTWAIT);
+	HpReply reply;
+	ssize_t received = recv(control, &reply, sizeof(reply), MSG_DONTWAIT);
 
 	if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return true;
@@ -377,8 +371,7 @@ receive_answer(void)
 	if (hm_device_state() == HM_DEVICE_HUNG)
 	{
 		set_state(HM_DEVICE_UP, &ready, ready.text);
-		ereport(LOG,
-				(errmsg("\"%s\" answers again", DAEMON)));
+		ereport(LOG, (errmsg("\"%s\" answers again", DAEMON)));
 	}
 	return true;
 }
@@ -387,7 +380,7 @@ receive_answer(void)
 static void
 watch_daemon(void)
 {
-	uint64		now;
+	uint64 now;
 
 	if (pinged == 0 && pg_atomic_exchange_u32(&hm_device->suspected, 0) != 0 &&
 		send(control, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1)
@@ -405,8 +398,7 @@ watch_daemon(void)
 	else if (hm_device_state() == HM_DEVICE_UP)
 	{
 		set_state(HM_DEVICE_HUNG, &ready, "The daemon does not answer.");
-		ereport(LOG,
-				(errmsg("\"%s\" does not answer", DAEMON)));
+		ereport(LOG, (errmsg("\"%s\" does not answer", DAEMON)));
 	}
 }
 
@@ -415,8 +407,7 @@ static bool
 settings_changed(void)
 {
 	return hm_gpu_mode != started_mode || strcmp(hm_gpu_devices, started_devices) != 0 ||
-		hm_device_memory != started_memory ||
-		hm_device_host_memory != started_host_memory;
+		   hm_device_memory != started_memory || hm_device_host_memory != started_host_memory;
 }
 
 /*
@@ -426,9 +417,9 @@ settings_changed(void)
 static bool
 sleep_for(long timeout)
 {
-	int			events = WaitLatch(MyLatch,
-								   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout >= 0 ? WL_TIMEOUT : 0),
-								   timeout, PG_WAIT_EXTENSION);
+	int events =
+		WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout >= 0 ? WL_TIMEOUT : 0),
+				  timeout, PG_WAIT_EXTENSION);
 
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
@@ -446,7 +437,7 @@ supervise(void)
 		case HM_DEVICE_HUNG:
 			if (settings_changed())
 			{
-				int			status;
+				int status;
 
 				end_daemon(&status);
 				set_state(HM_DEVICE_OFF, NULL, "");

@@ -39,10 +39,10 @@
 #include "device/sync.h"
 
 /* If the structure changes in this many attempts, the re-sync gives up. */
-#define MAX_ATTEMPTS		30
+#define MAX_ATTEMPTS 30
 
 /* A step of a re-sync ahead of batches sends about so many lines. */
-#define STEP_LINES			(2 * HM_AHEAD_LINES)
+#define STEP_LINES (2 * HM_AHEAD_LINES)
 
 /* How long the last re-sync has waited for others to end theirs. */
 static double waited_ns = 0;
@@ -51,7 +51,7 @@ static double waited_ns = 0;
 static void *
 list_staging(HmSync *sync, Size size)
 {
-	void	   *result = NULL;
+	void *result = NULL;
 
 	Assert(!sync->posted);
 	if (size > HM_STAGING_MAX)
@@ -65,8 +65,8 @@ list_staging(HmSync *sync, Size size)
 static bool
 send_list(HmSync *sync, const HmLeafList *list)
 {
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_LEAVES);
-	HpLeaf	   *out = list_staging(sync, list->count * sizeof(HpLeaf));
+	HpRequest request = hm_sync_request(sync, HP_SYNC_LEAVES);
+	HpLeaf *out = list_staging(sync, list->count * sizeof(HpLeaf));
 
 	if (out == NULL)
 		return false;
@@ -88,9 +88,9 @@ send_list(HmSync *sync, const HmLeafList *list)
 static bool
 send_new_leaves(HmSync *sync, const HmReadDirectory *directory, bool *failed)
 {
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_NEW_LEAVES);
-	HpNewLeaf  *out = list_staging(sync, sync->noted.count * sizeof(HpNewLeaf));
-	int64		count;
+	HpRequest request = hm_sync_request(sync, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf *out = list_staging(sync, sync->noted.count * sizeof(HpNewLeaf));
+	int64 count;
 
 	if (out == NULL)
 		return false;
@@ -112,18 +112,17 @@ send_new_leaves(HmSync *sync, const HmReadDirectory *directory, bool *failed)
 typedef enum Attempt
 {
 	ATTEMPT_SENT,
-	ATTEMPT_OUTRUN,				/* the structure changed meanwhile: try again */
-	ATTEMPT_FAILED				/* sync->reason says why */
+	ATTEMPT_OUTRUN, /* the structure changed meanwhile: try again */
+	ATTEMPT_FAILED  /* sync->reason says why */
 } Attempt;
 
 /* What attempts leave to the next one. */
 typedef struct Sending
 {
-	uint64		copied;			/* the structure count of the copy's list and pages; 0: it has
-								 * none */
-	bool		complete;		/* send the whole list */
-	bool		has_pages;		/* the copy has all pages but for what is marked */
-	HmLeafList	list;			/* if it is to be sent */
+	uint64 copied;   /* the structure count of the copy's list and pages; 0: it has none */
+	bool complete;   /* send the whole list */
+	bool has_pages;  /* the copy has all pages but for what is marked */
+	HmLeafList list; /* if it is to be sent */
 } Sending;
 
 /*
@@ -149,7 +148,7 @@ structure_stays(const HmSync *sync, uint64 count, bool may_be_new, HmReadDirecto
 static Attempt
 send_structure(HmSync *sync, Sending *sending, uint64 count, const HmReadDirectory *directory)
 {
-	bool		failed = false;
+	bool failed = false;
 
 	/*
 	 * If the index has outgrown its words, leaves without a word have not been sent, even if the
@@ -175,7 +174,7 @@ static Attempt
 try_to_send(HmSync *sync, Sending *sending, uint64 count)
 {
 	HmReadDirectory directory = {0};
-	Attempt		result = ATTEMPT_OUTRUN;
+	Attempt result = ATTEMPT_OUTRUN;
 
 	/* Some lines alone bring no page to another state of the structure than others. */
 	if (count != sending->copied)
@@ -186,7 +185,7 @@ try_to_send(HmSync *sync, Sending *sending, uint64 count)
 
 	/* What is marked from here on is sent in the next attempt at the latest. */
 	if (sending->has_pages ? !hm_sync_send_marked(sync) :
-		!hm_sync_send_leaves(sync, &sending->list))
+							 !hm_sync_send_leaves(sync, &sending->list))
 		return sync->reason == HM_CPU_RESTLESS ? ATTEMPT_OUTRUN : ATTEMPT_FAILED;
 	sending->has_pages = true;
 	HM_FAULT(sync_copied);
@@ -205,9 +204,9 @@ try_to_send(HmSync *sync, Sending *sending, uint64 count)
 static uint64
 send_state(HmSync *sync, uint64 copied)
 {
-	Sending		sending = {.copied = copied,.complete = copied == 0,.has_pages = copied != 0};
-	Attempt		result = ATTEMPT_OUTRUN;
-	uint64		count = 0;
+	Sending sending = {.copied = copied, .complete = copied == 0, .has_pages = copied != 0};
+	Attempt result = ATTEMPT_OUTRUN;
+	uint64 count = 0;
 
 	sync->reason = HM_CPU_RESTLESS;
 	for (int attempt = 0; attempt < MAX_ATTEMPTS && result == ATTEMPT_OUTRUN; attempt++)
@@ -227,8 +226,8 @@ send_state(HmSync *sync, uint64 copied)
 static void
 read_metapage(HmSync *sync)
 {
-	Buffer		buffer = hm_meta_buffer(sync->index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	Buffer buffer = hm_meta_buffer(sync->index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
 
 	hm_copy_name(sync->index, meta, &sync->name);
 	sync->width = (HtWidth) meta->width;
@@ -241,9 +240,9 @@ read_metapage(HmSync *sync)
 static const HpReply *
 begin_sync(HmSync *sync, bool load)
 {
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_BEGIN);
+	HpRequest request = hm_sync_request(sync, HP_SYNC_BEGIN);
 	const HpReply *reply;
-	instr_time	start;
+	instr_time start;
 
 	request.create = load;
 	request.width = sync->width;
@@ -264,14 +263,14 @@ why_refused(const HpReply *reply)
 	if (reply != NULL && reply->status == HP_OK)
 		return HM_CPU_NO_REASON;
 	return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY :
-		HM_CPU_DEVICE_FAILED;
+															HM_CPU_DEVICE_FAILED;
 }
 
 /* End a sync that has brought the copy to this structure count, and describe the copy. */
 static HmCpuReason
 end_sync(HmSync *sync, uint64 count, HmCopy *copy)
 {
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_END);
+	HpRequest request = hm_sync_request(sync, HP_SYNC_END);
 	const HpReply *reply;
 	HmCpuReason reason;
 
@@ -293,8 +292,8 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 {
 	const HpReply *reply = begin_sync(sync, load);
 	HmCpuReason reason = why_refused(reply);
-	uint64		copied = 0;
-	uint64		count;
+	uint64 copied = 0;
+	uint64 count;
 
 	if (reply == NULL && hm_client_gave_up())
 		return HM_CPU_WAITING;
@@ -328,10 +327,10 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 static HmCpuReason
 sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *stats)
 {
-	HmSync		sync = {0};
+	HmSync sync = {0};
 	HmCpuReason reason;
-	uint64		blocks_before = stats->counts.synced_blocks;
-	uint64		loads_before = stats->counts.loads;
+	uint64 blocks_before = stats->counts.synced_blocks;
+	uint64 loads_before = stats->counts.loads;
 
 	memset(copy, 0, sizeof(*copy));
 	waited_ns = 0;
@@ -345,8 +344,8 @@ sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *s
 	copy->name = sync.name;
 	if (ahead && !hm_device_is_watching(index, &sync.name))
 		return HM_CPU_NOT_RESIDENT;
-	switch (hm_device_watch(&sync.name, RelationGetRelid(index),
-							RelationGetNumberOfBlocks(index), &sync.watch))
+	switch (hm_device_watch(&sync.name, RelationGetRelid(index), RelationGetNumberOfBlocks(index),
+							&sync.watch))
 	{
 		case HM_WATCH_TOO_LARGE:
 			return HM_CPU_TOO_LARGE;
@@ -385,7 +384,7 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 void
 hm_sync_ahead(Relation index, HmLookupStats *stats)
 {
-	HmCopy		copy;
+	HmCopy copy;
 
 	(void) sync_index(index, false, true, &copy, stats);
 }
@@ -399,8 +398,8 @@ hm_sync_waited(void)
 void
 hm_copy_drop(Relation index)
 {
-	HmSync		sync = {0};
-	HpRequest	request;
+	HmSync sync = {0};
+	HpRequest request;
 
 	if (!hm_client_connect())
 		return;

@@ -11,37 +11,37 @@
 
 /* Larger indexes are not sent. */
 #ifdef HM_SMALL_LIMITS
-#define HM_SYNC_MAX_BLOCKS	2000
+#define HM_SYNC_MAX_BLOCKS 2000
 #else
-#define HM_SYNC_MAX_BLOCKS	HP_MAX_BLOCKS
+#define HM_SYNC_MAX_BLOCKS HP_MAX_BLOCKS
 #endif
 
 typedef struct HmSync
 {
-	Relation	index;
-	HtWidth		width;
-	const HmLeafMethods *leaves;	/* for that width */
-	int			fanout;
+	Relation index;
+	HtWidth width;
+	const HmLeafMethods *leaves; /* for that width */
+	int fanout;
 	HpIndexName name;
-	HmWatch		watch;
-	BlockNumber reserved;		/* blocks that the copy is known to have room for */
+	HmWatch watch;
+	BlockNumber reserved; /* blocks that the copy is known to have room for */
 
-	uint32		limit;			/* lines after which hm_sync_send_marked() may stop; 0: none */
-	HmNotedLeaves noted;		/* that may be new */
-	HmLookupStats *stats;		/* to add to */
-	HmCpuReason reason;		/* of a failure */
+	uint32 limit;         /* lines after which hm_sync_send_marked() may stop; 0: none */
+	HmNotedLeaves noted;  /* that may be new */
+	HmLookupStats *stats; /* to add to */
+	HmCpuReason reason;   /* of a failure */
 
 	/*
 	 * Lines or pages are collected in one half of staging memory, while the device
 	 * copies from the other half.
 	 */
-	bool		whole_pages;
-	char	   *staging;
-	int			half;
-	bool		posted;			/* the last request has not been answered */
-	uint32	   *numbers;
-	char	   *data;
-	uint32		count;
+	bool whole_pages;
+	char *staging;
+	int half;
+	bool posted; /* the last request has not been answered */
+	uint32 *numbers;
+	char *data;
+	uint32 count;
 } HmSync;
 
 /* A request about the index. */
@@ -65,4 +65,4 @@ extern bool hm_sync_send_marked(HmSync *sync);
  */
 extern bool hm_sync_send_leaves(HmSync *sync, const HmLeafList *list);
 
-#endif							/* HARMONIA_DEVICE_SYNC_H */
+#endif /* HARMONIA_DEVICE_SYNC_H */

@@ -22,16 +22,16 @@
  * lines.  They would take longer with staging memory that is larger than the batch
  * itself needs.
  */
-#define HALF_LINES			3584	/* two halves of them take 0.95 MB */
-#define HALF_PAGES			1024
+#define HALF_LINES 3584 /* two halves of them take 0.95 MB */
+#define HALF_PAGES 1024
 
 /* How many pages ahead are prefetched. */
-#define AHEAD				8
+#define AHEAD 8
 
 HpRequest
 hm_sync_request(const HmSync *sync, HpOperation operation)
 {
-	HpRequest	request = {0};
+	HpRequest request = {0};
 
 	request.operation = operation;
 	request.index = sync->name;
@@ -83,7 +83,7 @@ hm_sync_ask(HmSync *sync, HpRequest *request)
 static bool
 reserve(HmSync *sync, BlockNumber *end)
 {
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_RESERVE);
+	HpRequest request = hm_sync_request(sync, HP_SYNC_RESERVE);
 
 	*end = Min(RelationGetNumberOfBlocks(sync->index), sync->watch.blocks);
 	if (*end > HM_SYNC_MAX_BLOCKS)
@@ -138,7 +138,7 @@ half_size(const HmSync *sync)
 static void
 begin_half(HmSync *sync, int half)
 {
-	char	   *start = sync->staging + half * half_size(sync);
+	char *start = sync->staging + half * half_size(sync);
 
 	sync->half = half;
 	sync->numbers = (uint32 *) start;
@@ -170,7 +170,7 @@ begin_halves(HmSync *sync, bool whole_pages)
 static bool
 send_half(HmSync *sync)
 {
-	HpRequest	request = hm_sync_request(sync, sync->whole_pages ? HP_SYNC_PAGES : HP_SYNC_LINES);
+	HpRequest request = hm_sync_request(sync, sync->whole_pages ? HP_SYNC_PAGES : HP_SYNC_LINES);
 
 	if (sync->count == 0)
 		return true;
@@ -203,11 +203,11 @@ add_lines(HmSync *sync, BlockNumber block, Page page, uint64 lines)
 {
 	while (lines != 0)
 	{
-		int			line = pg_rightmost_one_pos64(lines);
+		int line = pg_rightmost_one_pos64(lines);
 
 		sync->numbers[sync->count] = block * HP_PAGE_LINES + line;
-		memcpy(sync->data + (Size) sync->count * HP_LINE_SIZE,
-			   (char *) page + line * HP_LINE_SIZE, HP_LINE_SIZE);
+		memcpy(sync->data + (Size) sync->count * HP_LINE_SIZE, (char *) page + line * HP_LINE_SIZE,
+			   HP_LINE_SIZE);
 		sync->count++;
 		lines &= lines - 1;
 	}
@@ -221,13 +221,13 @@ add_lines(HmSync *sync, BlockNumber block, Page page, uint64 lines)
 static inline void
 take_block(HmSync *sync, BlockNumber block)
 {
-	Buffer		buffer = hm_pin(sync->index, block);
-	uint64		lines;
+	Buffer buffer = hm_pin(sync->index, block);
+	uint64 lines;
 
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	lines = hm_device_in_sync(&sync->watch) ?
-		pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
+	lines =
+		hm_device_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
 	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
@@ -268,12 +268,11 @@ bool
 hm_sync_send_marked(HmSync *sync)
 {
 	BlockNumber ahead[AHEAD];
-	uint32		in = 0,
-				out = 0;
+	uint32 in = 0, out = 0;
 	BlockNumber end;
-	HmMarkWalk	walk;
-	bool		more = true;
-	uint64		before = sync->stats->synced_lines;
+	HmMarkWalk walk;
+	bool more = true;
+	uint64 before = sync->stats->synced_lines;
 
 	if (!begin_marked(sync))
 		return true;
@@ -283,7 +282,7 @@ hm_sync_send_marked(HmSync *sync)
 	while (more || out != in)
 	{
 		BlockNumber block;
-		uint64		lines;
+		uint64 lines;
 
 		if (more && sync->limit > 0 && sync->stats->synced_lines - before >= sync->limit)
 		{
@@ -329,9 +328,9 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 	for (uint32 i = 0; i < list->count; i++)
 	{
 		const HmListedLeaf *leaf = &list->leaves[i];
-		Buffer		buffer;
-		Page		page;
-		bool		is_leaf;
+		Buffer buffer;
+		Page page;
+		bool is_leaf;
 
 		CHECK_FOR_INTERRUPTS();
 		if (leaf->block >= end)

@@ -34,30 +34,29 @@
  * the index may double besides: leaves that were built full are all split within a short time, and
  * meanwhile no new copy could be made.
  */
-#define GROWTH_WORDS		256
+#define GROWTH_WORDS 256
 
 /* How many lines a writer marks before it adds them to the number of marked lines. */
-#define REPORTED_LINES		16
+#define REPORTED_LINES 16
 
 /*
  * Ranges that this backend remembers, valid as long as the set of watched indexes stays
  * the same.  A statement changes few indexes, so a few are enough.
  */
-#define KNOWN_INDEXES		8
+#define KNOWN_INDEXES 8
 
 typedef struct KnownIndex
 {
-	HpIndexName name;			/* build_id is not set */
-	HmSlot	   *slot;			/* NULL: not watched */
-	uint32		first;
-	uint32		words;
-	uint32		unreported;		/* lines that this backend has marked, and not added to
-								 * the slot's number */
+	HpIndexName name; /* build_id is not set */
+	HmSlot *slot;     /* NULL: not watched */
+	uint32 first;
+	uint32 words;
+	uint32 unreported; /* lines that this backend has marked, and not added to the slot's number */
 } KnownIndex;
 
 static KnownIndex known[KNOWN_INDEXES];
-static int	known_count = 0;
-static int	known_next = 0;
+static int known_count = 0;
+static int known_next = 0;
 static uint32 known_version = 0;
 
 /* The slot that this backend holds by hm_device_watch(), or NULL. */
@@ -70,7 +69,7 @@ static inline bool
 same_file(const HpIndexName *a, const HpIndexName *b)
 {
 	return a->relfilenode == b->relfilenode && a->database == b->database &&
-		a->tablespace == b->tablespace;
+		   a->tablespace == b->tablespace;
 }
 
 /* ----------------------------------------------------------------
@@ -81,7 +80,7 @@ same_file(const HpIndexName *a, const HpIndexName *b)
 static KnownIndex *
 know_index(Relation index)
 {
-	uint32		version = pg_atomic_read_u32(&hm_device->version);
+	uint32 version = pg_atomic_read_u32(&hm_device->version);
 	HpIndexName name = {0};
 	KnownIndex *result;
 
@@ -106,7 +105,7 @@ know_index(Relation index)
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
+		HmSlot *slot = &hm_device->slots[i];
 
 		if (slot->words > 0 && same_file(&slot->name, &name))
 		{
@@ -138,9 +137,9 @@ raise_flag(pg_atomic_uint32 *flag)
 static inline void
 summarize(uint32 word)
 {
-	uint32		group = word / HM_GROUP_WORDS;
+	uint32 group = word / HM_GROUP_WORDS;
 	pg_atomic_uint64 *summary = &hm_device_summary()[group / 64];
-	uint64		bit = UINT64CONST(1) << (group % 64);
+	uint64 bit = UINT64CONST(1) << (group % 64);
 
 	if ((pg_atomic_read_u64(summary) & bit) == 0)
 		pg_atomic_fetch_or_u64(summary, bit);
@@ -153,7 +152,7 @@ summarize(uint32 word)
 static inline void
 count_lines(KnownIndex *at, uint64 lines)
 {
-	int64		owed;
+	int64 owed;
 
 	at->unreported += (uint32) pg_popcount64(lines);
 	if (at->unreported < REPORTED_LINES)
@@ -168,7 +167,7 @@ count_lines(KnownIndex *at, uint64 lines)
 static inline bool
 mark_block(KnownIndex *at, BlockNumber block, uint64 lines)
 {
-	uint64		before;
+	uint64 before;
 
 	if (block >= at->words)
 	{
@@ -227,11 +226,11 @@ mark_structure(Relation index)
 HmSlot *
 hm_slot_find(Oid relation, bool make)
 {
-	HmSlot	   *oldest = NULL;
+	HmSlot *oldest = NULL;
 
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
+		HmSlot *slot = &hm_device->slots[i];
 
 		if (slot->relation == relation && slot->database == MyDatabaseId)
 			return slot;
@@ -266,15 +265,15 @@ hm_slot_unwatch(HmSlot *slot)
 static bool
 find_range(uint32 words, uint32 *first)
 {
-	uint32		at = 0;
+	uint32 at = 0;
 
 	while (at + words <= hm_device->word_count)
 	{
-		uint32		next = at;
+		uint32 next = at;
 
 		for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 		{
-			HmSlot	   *slot = &hm_device->slots[i];
+			HmSlot *slot = &hm_device->slots[i];
 
 			if (slot->words > 0 && slot->first < at + words && slot->first + slot->words > at)
 				next = Max(next, (uint32) TYPEALIGN(HM_GROUP_WORDS, slot->first + slot->words));
@@ -293,14 +292,13 @@ find_range(uint32 words, uint32 *first)
 static HmSlot *
 oldest_watched(void)
 {
-	HmSlot	   *oldest = NULL;
+	HmSlot *oldest = NULL;
 
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
+		HmSlot *slot = &hm_device->slots[i];
 
-		if (slot->words > 0 && slot->users == 0 &&
-			(oldest == NULL || slot->used < oldest->used))
+		if (slot->words > 0 && slot->users == 0 && (oldest == NULL || slot->used < oldest->used))
 			oldest = slot;
 	}
 	return oldest;
@@ -313,8 +311,8 @@ oldest_watched(void)
 static bool
 find_large_range(BlockNumber blocks, uint32 *words, uint32 *first)
 {
-	uint64		wanted = (uint64) blocks * 2 + blocks / 4 + GROWTH_WORDS;
-	uint64		used = 0;
+	uint64 wanted = (uint64) blocks * 2 + blocks / 4 + GROWTH_WORDS;
+	uint64 used = 0;
 
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 		used += hm_device->slots[i].words;
@@ -331,8 +329,8 @@ find_large_range(BlockNumber blocks, uint32 *words, uint32 *first)
 static HmWatchResult
 start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 {
-	uint32		words;
-	uint32		first;
+	uint32 words;
+	uint32 first;
 
 	if (blocks > hm_device->word_count)
 		return HM_WATCH_TOO_LARGE;
@@ -341,7 +339,7 @@ start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 		words = Min(hm_device->word_count, blocks + blocks / 4 + GROWTH_WORDS);
 		while (!find_range(words, &first))
 		{
-			HmSlot	   *oldest = oldest_watched();
+			HmSlot *oldest = oldest_watched();
 
 			if (oldest == NULL)
 				return HM_WATCH_BUSY;
@@ -375,8 +373,8 @@ static bool
 is_watching(const HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 {
 	return slot->words >= blocks && slot->words > 0 &&
-		memcmp(&slot->name, name, sizeof(*name)) == 0 &&
-		pg_atomic_read_u32((pg_atomic_uint32 *) &slot->overflow) == 0;
+		   memcmp(&slot->name, name, sizeof(*name)) == 0 &&
+		   pg_atomic_read_u32((pg_atomic_uint32 *) &slot->overflow) == 0;
 }
 
 /*
@@ -388,7 +386,7 @@ clear_slot(HmSlot *slot, const HpIndexName *name)
 {
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *other = &hm_device->slots[i];
+		HmSlot *other = &hm_device->slots[i];
 
 		if (other->words == 0 || (other != slot && !same_file(&other->name, name)))
 			continue;
@@ -402,7 +400,7 @@ clear_slot(HmSlot *slot, const HpIndexName *name)
 HmWatchResult
 hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWatch *watch)
 {
-	HmSlot	   *slot;
+	HmSlot *slot;
 	HmWatchResult result = HM_WATCHED;
 
 	/* An error may have been caught without the end of a subtransaction. */
@@ -472,7 +470,7 @@ hm_device_loads(void)
 bool
 hm_device_begin_sync(HmWatch *watch, uint64 number)
 {
-	bool		last;
+	bool last;
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	last = number > pg_atomic_read_u64(watch->sync);
@@ -486,7 +484,7 @@ hm_device_begin_sync(HmWatch *watch, uint64 number)
 bool
 hm_device_lower_flag(const HmWatch *watch)
 {
-	bool		raised;
+	bool raised;
 
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	raised = hm_device_in_sync(watch) && pg_atomic_exchange_u32(watch->marked, 0) != 0;
@@ -511,11 +509,11 @@ hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk)
 static void
 take_summary(HmMarkWalk *walk)
 {
-	uint32		end = walk->watch->first_group +
-		(walk->watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
+	uint32 end =
+		walk->watch->first_group + (walk->watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
 	pg_atomic_uint64 *summary = &hm_device_summary()[walk->group / 64];
-	uint32		low = walk->group % 64;
-	uint64		own = PG_UINT64_MAX << low;
+	uint32 low = walk->group % 64;
+	uint64 own = PG_UINT64_MAX << low;
 
 	walk->base = walk->group - low;
 	if (end - walk->base < 64)
@@ -534,11 +532,11 @@ bool
 hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
 {
 	const HmWatch *watch = walk->watch;
-	uint32		end = watch->first_group + (watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
+	uint32 end = watch->first_group + (watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
 
 	for (;;)
 	{
-		uint32		group;
+		uint32 group;
 
 		for (; walk->block < walk->end; walk->block++)
 		{
@@ -566,11 +564,11 @@ void
 hm_device_stop_walk(const HmMarkWalk *walk)
 {
 	pg_atomic_uint64 *summary = &hm_device_summary()[walk->base / 64];
-	uint64		bits = walk->bits;
+	uint64 bits = walk->bits;
 
 	if (walk->block < walk->end)
-		bits |= UINT64CONST(1) <<
-			(walk->watch->first_group + walk->block / HM_GROUP_WORDS - walk->base);
+		bits |= UINT64CONST(1) << (walk->watch->first_group + walk->block / HM_GROUP_WORDS -
+								   walk->base);
 	if (bits != 0)
 		pg_atomic_fetch_or_u64(summary, bits);
 }
@@ -579,8 +577,8 @@ bool
 hm_device_is_watching(Relation index, const HpIndexName *name)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	HmSlot	   *slot;
-	bool		result;
+	HmSlot *slot;
+	bool result;
 
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	slot = hm_slot_find(RelationGetRelid(index), false);
@@ -592,14 +590,14 @@ hm_device_is_watching(Relation index, const HpIndexName *name)
 bool
 hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
 {
-	HmSlot	   *slot;
-	bool		result;
+	HmSlot *slot;
+	bool result;
 
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	slot = hm_slot_find(RelationGetRelid(index), false);
 	result = slot != NULL && is_watching(slot, name, 0) &&
-		hm_device_same_count(pg_atomic_read_u64(&slot->structure), structure) &&
-		pg_atomic_read_u32(&slot->marked) == 0;
+			 hm_device_same_count(pg_atomic_read_u64(&slot->structure), structure) &&
+			 pg_atomic_read_u32(&slot->marked) == 0;
 	LWLockRelease(hm_device->lock);
 	return result;
 }
@@ -607,8 +605,8 @@ hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
 bool
 hm_device_forget(Relation index)
 {
-	HmSlot	   *slot;
-	bool		result;
+	HmSlot *slot;
+	bool result;
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(RelationGetRelid(index), false);
@@ -636,7 +634,7 @@ forget_database(Oid database)
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
-		HmSlot	   *slot = &hm_device->slots[i];
+		HmSlot *slot = &hm_device->slots[i];
 
 		if (slot->database != database)
 			continue;
@@ -653,7 +651,7 @@ forget_database(Oid database)
 static void
 forget_dropped_databases(void)
 {
-	Oid			databases[HM_DEVICE_SLOTS];
+	Oid databases[HM_DEVICE_SLOTS];
 
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
@@ -674,29 +672,27 @@ forget_dropped_databases(void)
  * runs: at this point no backend can watch the future files.
  */
 static void
-watch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
-					 bool readOnlyTree, ProcessUtilityContext context,
-					 ParamListInfo params, QueryEnvironment *queryEnv,
-					 DestReceiver *dest, QueryCompletion *qc)
+watch_ProcessUtility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	Node	   *statement = pstmt->utilityStmt;
+	Node *statement = pstmt->utilityStmt;
 
 	if (IsA(statement, CreatedbStmt))
 		forget_dropped_databases();
 	else if (IsA(statement, AlterDatabaseStmt))
 	{
-		Oid			database = get_database_oid(((AlterDatabaseStmt *) statement)->dbname, true);
+		Oid database = get_database_oid(((AlterDatabaseStmt *) statement)->dbname, true);
 
 		if (OidIsValid(database))
 			forget_database(database);
 	}
 
 	if (next_ProcessUtility)
-		next_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-							params, queryEnv, dest, qc);
+		next_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-								params, queryEnv, dest, qc);
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest,
+								qc);
 }
 
 static void
@@ -717,8 +713,8 @@ void
 hm_watch_start(void)
 {
 	StaticAssertStmt(HM_LINE_SIZE == HP_LINE_SIZE, "marks are of the lines that are sent");
-	hm_mark_hooks = (HmMarkHooks) {
-		.page = mark_page,.blocks = mark_blocks,.structure = mark_structure,
-		.watched = &hm_device->watched
-	};
+	hm_mark_hooks = (HmMarkHooks){.page = mark_page,
+								  .blocks = mark_blocks,
+								  .structure = mark_structure,
+								  .watched = &hm_device->watched};
 }

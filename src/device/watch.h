@@ -31,27 +31,26 @@
  */
 typedef struct HmWatch
 {
-	int			slot;
+	int slot;
 	HpIndexName name;
-	BlockNumber blocks;			/* number of blocks with a word */
-	pg_atomic_uint64 *words;	/* for each block: its marked lines */
-	pg_atomic_uint32 *buffers;	/* for each block: the buffer in which it was marked
-								 * last; 0: unknown */
-	pg_atomic_uint64 *structure;	/* count of structure changes; each value stands
-									 * for one state */
-	pg_atomic_uint32 *marked;	/* nonzero: there may be new marks */
-	pg_atomic_uint32 *overflow; /* nonzero: a block without a word has changed */
-	pg_atomic_uint64 *owed;		/* number of marked lines, about */
-	pg_atomic_uint64 *sync;		/* number of the last sync that a backend began */
-	uint64		own_sync;		/* of the one that this backend began */
-	uint32		first_group;	/* in the summary of marks */
+	BlockNumber blocks;          /* number of blocks with a word */
+	pg_atomic_uint64 *words;     /* for each block: its marked lines */
+	pg_atomic_uint32 *buffers;   /* for each block: the buffer in which it was marked last; 0:
+								  * unknown */
+	pg_atomic_uint64 *structure; /* count of structure changes; each value stands for one state */
+	pg_atomic_uint32 *marked;    /* nonzero: there may be new marks */
+	pg_atomic_uint32 *overflow;  /* nonzero: a block without a word has changed */
+	pg_atomic_uint64 *owed;      /* number of marked lines, about */
+	pg_atomic_uint64 *sync;      /* number of the last sync that a backend began */
+	uint64 own_sync;             /* of the one that this backend began */
+	uint32 first_group;          /* in the summary of marks */
 } HmWatch;
 
 typedef enum HmWatchResult
 {
 	HM_WATCHED,
-	HM_WATCH_TOO_LARGE,			/* more than harmonia.max_resident_blocks */
-	HM_WATCH_BUSY				/* other backends use all words or slots */
+	HM_WATCH_TOO_LARGE, /* more than harmonia.max_resident_blocks */
+	HM_WATCH_BUSY       /* other backends use all words or slots */
 } HmWatchResult;
 
 /*
@@ -103,10 +102,10 @@ extern bool hm_device_lower_flag(const HmWatch *watch);
 typedef struct HmMarkWalk
 {
 	const HmWatch *watch;
-	uint32		group;			/* the next one whose bit has not been taken */
-	uint32		base;			/* the group of the lowest of bits */
-	uint64		bits;			/* of groups that may have marks */
-	BlockNumber block;			/* the rest of the current group */
+	uint32 group;      /* the next one whose bit has not been taken */
+	uint32 base;       /* the group of the lowest of bits */
+	uint64 bits;       /* of groups that may have marks */
+	BlockNumber block; /* the rest of the current group */
 	BlockNumber end;
 } HmMarkWalk;
 
@@ -138,4 +137,4 @@ extern bool hm_device_is_unmarked(Relation index, const HpIndexName *name, uint6
  */
 extern bool hm_device_forget(Relation index);
 
-#endif							/* HARMONIA_DEVICE_WATCH_H */
+#endif /* HARMONIA_DEVICE_WATCH_H */

@@ -30,13 +30,13 @@
 #include "compat.h"
 #include "exec/lookup_aggregate.h"
 
-typedef void (*AddFunction) (const HmColumn *input, uint32 rows, HmAggregateState *state,
-							 char **records, Size offset);
-typedef Datum (*ResultFunction) (const HmAggregateState *state, bool partial, bool *is_null);
+typedef void (*AddFunction)(const HmColumn *input, uint32 rows, HmAggregateState *state,
+							char **records, Size offset);
+typedef Datum (*ResultFunction)(const HmAggregateState *state, bool partial, bool *is_null);
 
 struct HmAggregate
 {
-	Oid			function;
+	Oid function;
 	AddFunction add;
 	ResultFunction result;
 };
@@ -47,11 +47,11 @@ struct HmAggregate
  */
 
 /* Add one value that is not NULL to a state. */
-typedef void (*Transition) (HmAggregateState *state, Datum value);
+typedef void (*Transition)(HmAggregateState *state, Datum value);
 
 static pg_attribute_always_inline void
-add_rows(const HmColumn *input, uint32 rows, HmAggregateState *state, char **records,
-		 Size offset, Transition transition)
+add_rows(const HmColumn *input, uint32 rows, HmAggregateState *state, char **records, Size offset,
+		 Transition transition)
 {
 	const Datum *values = input->values;
 	const bool *nulls = input->nulls;
@@ -66,7 +66,7 @@ add_rows(const HmColumn *input, uint32 rows, HmAggregateState *state, char **rec
 	}
 	else
 	{
-		HmAggregateState sum = *state;	/* in registers */
+		HmAggregateState sum = *state; /* in registers */
 
 		for (uint32 i = 0; i < rows; i++)
 		{
@@ -79,16 +79,14 @@ add_rows(const HmColumn *input, uint32 rows, HmAggregateState *state, char **rec
 
 /* Define a function that adds a block's values, each by this transition. */
 #define DEFINE_ADD(name) \
-	static void \
-	add_##name(const HmColumn *input, uint32 rows, HmAggregateState *state, char **records, \
-			   Size offset) \
+	static void add_##name(const HmColumn *input, uint32 rows, HmAggregateState *state, \
+						   char **records, Size offset) \
 	{ \
 		add_rows(input, rows, state, records, offset, transition_##name); \
 	}
 
 #define DEFINE_SUM(name, get) \
-	static pg_attribute_always_inline void \
-	transition_##name(HmAggregateState *state, Datum value) \
+	static pg_attribute_always_inline void transition_##name(HmAggregateState *state, Datum value) \
 	{ \
 		state->count++; \
 		state->u.sum += get(value); \
@@ -104,8 +102,7 @@ DEFINE_SUM(sum8, DatumGetInt64)
  * PostgreSQL does.
  */
 #define DEFINE_BEST(name, get, is_better) \
-	static pg_attribute_always_inline void \
-	transition_##name(HmAggregateState *state, Datum value) \
+	static pg_attribute_always_inline void transition_##name(HmAggregateState *state, Datum value) \
 	{ \
 		if (state->count == 0 || !is_better(get(state->u.value), get(value))) \
 			state->u.value = value; \
@@ -113,8 +110,8 @@ DEFINE_SUM(sum8, DatumGetInt64)
 	} \
 	DEFINE_ADD(name)
 
-#define IS_LESS(a, b)		((a) < (b))
-#define IS_GREATER(a, b)	((a) > (b))
+#define IS_LESS(a, b) ((a) < (b))
+#define IS_GREATER(a, b) ((a) > (b))
 
 DEFINE_BEST(min2, DatumGetInt16, IS_LESS)
 DEFINE_BEST(max2, DatumGetInt16, IS_GREATER)
@@ -134,8 +131,7 @@ DEFINE_BEST(min_bool, DatumGetBool, IS_LESS)
 DEFINE_BEST(max_bool, DatumGetBool, IS_GREATER)
 
 static void
-add_count(const HmColumn *input, uint32 rows, HmAggregateState *state, char **records,
-		  Size offset)
+add_count(const HmColumn *input, uint32 rows, HmAggregateState *state, char **records, Size offset)
 {
 	const bool *nulls = input != NULL ? input->nulls : NULL;
 
@@ -183,16 +179,15 @@ int8_result(const HmAggregateState *state, bool partial, bool *is_null)
 static Datum
 average_of_int8(const HmAggregateState *state, bool partial, bool *is_null)
 {
-	Datum		numbers[2] = {Int64GetDatum(state->count), Int64GetDatum((int64) state->u.sum)};
+	Datum numbers[2] = {Int64GetDatum(state->count), Int64GetDatum((int64) state->u.sum)};
 
 	if (partial)
-		return PointerGetDatum(construct_array(numbers, 2, INT8OID, sizeof(int64),
-											   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+		return PointerGetDatum(
+			construct_array(numbers, 2, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	*is_null = state->count == 0;
 	if (*is_null)
 		return (Datum) 0;
-	return DirectFunctionCall2(numeric_div,
-							   NumericGetDatum(int64_to_numeric((int64) state->u.sum)),
+	return DirectFunctionCall2(numeric_div, NumericGetDatum(int64_to_numeric((int64) state->u.sum)),
 							   NumericGetDatum(int64_to_numeric(state->count)));
 }
 
@@ -200,7 +195,7 @@ static Datum
 numeric_from_int128(int128 value)
 {
 	const int64 unit = INT64CONST(1000000000000000000);
-	Datum		high;
+	Datum high;
 
 	if (value >= PG_INT64_MIN && value <= PG_INT64_MAX)
 		return NumericGetDatum(int64_to_numeric((int64) value));
@@ -230,9 +225,9 @@ serialize_sum(const HmAggregateState *state)
 static Datum
 serialize_sum(const HmAggregateState *state)
 {
-	uint128		rest = state->u.sum < 0 ? -(uint128) state->u.sum : (uint128) state->u.sum;
-	int16		digits[10];		/* of 39 decimal digits */
-	int			count = 0;
+	uint128 rest = state->u.sum < 0 ? -(uint128) state->u.sum : (uint128) state->u.sum;
+	int16 digits[10]; /* of 39 decimal digits */
+	int count = 0;
 	StringInfoData buffer;
 
 	for (; rest != 0; rest /= 10000)
@@ -241,9 +236,9 @@ serialize_sum(const HmAggregateState *state)
 	pq_begintypsend(&buffer);
 	pq_sendint64(&buffer, state->count);
 	pq_sendint32(&buffer, count);
-	pq_sendint32(&buffer, Max(count - 1, 0));	/* the first digit's weight */
-	pq_sendint32(&buffer, state->u.sum < 0 ? 0x4000 : 0);	/* the sign */
-	pq_sendint32(&buffer, 0);	/* digits after the decimal point */
+	pq_sendint32(&buffer, Max(count - 1, 0));             /* the first digit's weight */
+	pq_sendint32(&buffer, state->u.sum < 0 ? 0x4000 : 0); /* the sign */
+	pq_sendint32(&buffer, 0);                             /* digits after the decimal point */
 	while (count > 0)
 		pq_sendint16(&buffer, digits[--count]);
 	return PointerGetDatum(pq_endtypsend(&buffer));
@@ -277,38 +272,22 @@ average_of_numeric(const HmAggregateState *state, bool partial, bool *is_null)
  */
 
 static const HmAggregate aggregates[] = {
-	{F_COUNT_, add_count, count_result},
-	{F_COUNT_ANY, add_count, count_result},
-	{F_SUM_INT2, add_sum2, int8_result},
-	{F_SUM_INT4, add_sum4, int8_result},
-	{F_SUM_INT8, add_sum8, numeric_result},
-	{F_AVG_INT2, add_sum2, average_of_int8},
-	{F_AVG_INT4, add_sum4, average_of_int8},
-	{F_AVG_INT8, add_sum8, average_of_numeric},
-	{F_MIN_INT2, add_min2, value_result},
-	{F_MAX_INT2, add_max2, value_result},
-	{F_MIN_INT4, add_min4, value_result},
-	{F_MAX_INT4, add_max4, value_result},
-	{F_MIN_INT8, add_min8, value_result},
-	{F_MAX_INT8, add_max8, value_result},
-	{F_MIN_OID, add_min_oid, value_result},
-	{F_MAX_OID, add_max_oid, value_result},
-	{F_MIN_DATE, add_min4, value_result},
-	{F_MAX_DATE, add_max4, value_result},
-	{F_MIN_TIME, add_min8, value_result},
-	{F_MAX_TIME, add_max8, value_result},
-	{F_MIN_TIMESTAMP, add_min8, value_result},
-	{F_MAX_TIMESTAMP, add_max8, value_result},
-	{F_MIN_TIMESTAMPTZ, add_min8, value_result},
-	{F_MAX_TIMESTAMPTZ, add_max8, value_result},
-	{F_MIN_MONEY, add_min8, value_result},
-	{F_MAX_MONEY, add_max8, value_result},
-	{F_MIN_FLOAT4, add_min_float4, value_result},
-	{F_MAX_FLOAT4, add_max_float4, value_result},
-	{F_MIN_FLOAT8, add_min_float8, value_result},
-	{F_MAX_FLOAT8, add_max_float8, value_result},
-	{F_BOOL_AND, add_min_bool, value_result},
-	{F_EVERY, add_min_bool, value_result},
+	{F_COUNT_, add_count, count_result},          {F_COUNT_ANY, add_count, count_result},
+	{F_SUM_INT2, add_sum2, int8_result},          {F_SUM_INT4, add_sum4, int8_result},
+	{F_SUM_INT8, add_sum8, numeric_result},       {F_AVG_INT2, add_sum2, average_of_int8},
+	{F_AVG_INT4, add_sum4, average_of_int8},      {F_AVG_INT8, add_sum8, average_of_numeric},
+	{F_MIN_INT2, add_min2, value_result},         {F_MAX_INT2, add_max2, value_result},
+	{F_MIN_INT4, add_min4, value_result},         {F_MAX_INT4, add_max4, value_result},
+	{F_MIN_INT8, add_min8, value_result},         {F_MAX_INT8, add_max8, value_result},
+	{F_MIN_OID, add_min_oid, value_result},       {F_MAX_OID, add_max_oid, value_result},
+	{F_MIN_DATE, add_min4, value_result},         {F_MAX_DATE, add_max4, value_result},
+	{F_MIN_TIME, add_min8, value_result},         {F_MAX_TIME, add_max8, value_result},
+	{F_MIN_TIMESTAMP, add_min8, value_result},    {F_MAX_TIMESTAMP, add_max8, value_result},
+	{F_MIN_TIMESTAMPTZ, add_min8, value_result},  {F_MAX_TIMESTAMPTZ, add_max8, value_result},
+	{F_MIN_MONEY, add_min8, value_result},        {F_MAX_MONEY, add_max8, value_result},
+	{F_MIN_FLOAT4, add_min_float4, value_result}, {F_MAX_FLOAT4, add_max_float4, value_result},
+	{F_MIN_FLOAT8, add_min_float8, value_result}, {F_MAX_FLOAT8, add_max_float8, value_result},
+	{F_BOOL_AND, add_min_bool, value_result},     {F_EVERY, add_min_bool, value_result},
 	{F_BOOL_OR, add_max_bool, value_result},
 };
 
@@ -347,7 +326,7 @@ hm_aggregate_result(const HmAggregate *aggregate, const HmAggregateState *state,
 static void
 check_part(Oid function, Oid owner)
 {
-	AclResult	result;
+	AclResult result;
 
 	if (!OidIsValid(function))
 		return;
@@ -360,8 +339,8 @@ check_part(Oid function, Oid owner)
 static Oid
 function_owner(Oid function)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	Oid			owner;
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid owner;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", function);
@@ -373,10 +352,10 @@ function_owner(Oid function)
 void
 hm_aggregate_check_permissions(const Aggref *aggref)
 {
-	AclResult	result = hm_function_aclcheck(aggref->aggfnoid, GetUserId());
-	HeapTuple	tuple;
+	AclResult result = hm_function_aclcheck(aggref->aggfnoid, GetUserId());
+	HeapTuple tuple;
 	FormData_pg_aggregate form;
-	Oid			owner;
+	Oid owner;
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_AGGREGATE, get_func_name(aggref->aggfnoid));

@@ -21,20 +21,20 @@
 #include "exec/nodes.h"
 
 /* Room is made for so many keys at first, and how many times more if there is none left. */
-#define MIN_ROOM	1024
-#define ROOM_GROWTH	4
+#define MIN_ROOM 1024
+#define ROOM_GROWTH 4
 
-#define SIGN		UINT64_C(0x8000000000000000)
+#define SIGN UINT64_C(0x8000000000000000)
 
 void
 hm_distinct_begin(HmDistinctKeys *distinct, Size key_size)
 {
-	*distinct = (HmDistinctKeys) {.key_size = key_size};
+	*distinct = (HmDistinctKeys){.key_size = key_size};
 	distinct->max_room = get_hash_memory_limit() / key_size;
 	distinct->max_room = Max(MIN_ROOM, Min(distinct->max_room, PG_INT32_MAX));
 	distinct->context = CurrentMemoryContext;
-	distinct->group_context = AllocSetContextCreate(CurrentMemoryContext, "harmonia key groups",
-													ALLOCSET_SMALL_SIZES);
+	distinct->group_context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia key groups", ALLOCSET_SMALL_SIZES);
 }
 
 void
@@ -62,7 +62,7 @@ hm_distinct_memory(const HmDistinctKeys *distinct)
 static void
 put(HmDistinctKeys *distinct, HmKey key)
 {
-	uint64		words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
+	uint64 words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
 
 	if (distinct->key_size == sizeof(uint64))
 		tuplesort_putdatum(distinct->sort, Int64GetDatum((int64) ((uint64) key ^ SIGN)), false);
@@ -71,16 +71,16 @@ put(HmDistinctKeys *distinct, HmKey key)
 }
 
 /*
- * Get the next key from the sort, in order; false at the end.  Up to 15 the sort returns a copy, for
- * which the groups' memory is used: there are no groups.
+ * Get the next key from the sort, in order; false at the end.  Up to 15 the sort returns a copy,
+ * for which the groups' memory is used: there are no groups.
  */
 static bool
 get(HmDistinctKeys *distinct, HmKey *key)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(distinct->group_context);
-	Datum		value;
-	bool		is_null;
-	bool		found = hm_tuplesort_getdatum(distinct->sort, &value, &is_null);
+	Datum value;
+	bool is_null;
+	bool found = hm_tuplesort_getdatum(distinct->sort, &value, &is_null);
 
 	MemoryContextSwitchTo(old_context);
 	if (!found)
@@ -100,7 +100,7 @@ static void
 begin_sort(HmDistinctKeys *distinct)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(distinct->context);
-	Oid			type = distinct->key_size == sizeof(uint64) ? INT8OID : UUIDOID;
+	Oid type = distinct->key_size == sizeof(uint64) ? INT8OID : UUIDOID;
 
 	distinct->sort = tuplesort_begin_datum(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr,
 										   InvalidOid, false, work_mem, NULL, TUPLESORT_NONE);
@@ -116,13 +116,13 @@ begin_sort(HmDistinctKeys *distinct)
 static void
 make_room(HmDistinctKeys *distinct)
 {
-	Size		room = Max(MIN_ROOM, (Size) distinct->room * ROOM_GROWTH);
+	Size room = Max(MIN_ROOM, (Size) distinct->room * ROOM_GROWTH);
 
 	if (distinct->room < distinct->max_room)
 	{
 		distinct->room = (uint32) Min(room, distinct->max_room);
-		distinct->keys = hm_resize_large(distinct->context, distinct->keys,
-										 distinct->room * distinct->key_size);
+		distinct->keys =
+			hm_resize_large(distinct->context, distinct->keys, distinct->room * distinct->key_size);
 		return;
 	}
 	distinct->count = hm_drop_duplicates(distinct->keys, distinct->key_size, distinct->count);
@@ -162,13 +162,13 @@ finish(HmDistinctKeys *distinct)
 static void
 read_sorted(HmDistinctKeys *distinct, uint32 limit)
 {
-	HmKey		key;
+	HmKey key;
 
 	if (distinct->room < limit)
 	{
 		distinct->room = limit;
-		distinct->keys = hm_resize_large(distinct->context, distinct->keys,
-										 limit * distinct->key_size);
+		distinct->keys =
+			hm_resize_large(distinct->context, distinct->keys, limit * distinct->key_size);
 	}
 	distinct->count = 0;
 	while (distinct->count < limit && get(distinct, &key))

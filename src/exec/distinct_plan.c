@@ -20,23 +20,22 @@ static bool
 is_distinct(const Query *query)
 {
 	TargetEntry *column = linitial_node(TargetEntry, query->targetList);
-	List	   *clause = query->distinctClause != NIL ? query->distinctClause :
-		query->groupClause;
+	List *clause = query->distinctClause != NIL ? query->distinctClause : query->groupClause;
 
 	return list_length(query->targetList) == 1 && list_length(clause) == 1 &&
-		linitial_node(SortGroupClause, clause)->tleSortGroupRef == column->ressortgroupref &&
-		(query->distinctClause == NIL || query->groupClause == NIL) &&
-		query->groupingSets == NIL && query->havingQual == NULL && !query->hasAggs &&
-		!query->hasWindowFuncs && !query->hasTargetSRFs && query->setOperations == NULL &&
-		query->limitCount == NULL && query->limitOffset == NULL && query->rowMarks == NIL &&
-		!contain_volatile_functions((Node *) column->expr);
+		   linitial_node(SortGroupClause, clause)->tleSortGroupRef == column->ressortgroupref &&
+		   (query->distinctClause == NIL || query->groupClause == NIL) &&
+		   query->groupingSets == NIL && query->havingQual == NULL && !query->hasAggs &&
+		   !query->hasWindowFuncs && !query->hasTargetSRFs && query->setOperations == NULL &&
+		   query->limitCount == NULL && query->limitOffset == NULL && query->rowMarks == NIL &&
+		   !contain_volatile_functions((Node *) column->expr);
 }
 
 /* The input of a path that makes rows distinct, without the sort that it needs; or NULL. */
 static Path *
 input_of(Path *path)
 {
-	Path	   *input = NULL;
+	Path *input = NULL;
 
 	if (IsA(path, AggPath) && ((AggPath *) path)->aggsplit == AGGSPLIT_SIMPLE)
 		input = ((AggPath *) path)->subpath;
@@ -54,15 +53,14 @@ hm_path_before_distinct(RelOptInfo *rel, Node *column)
 {
 	SubqueryScanPath *scan = (SubqueryScanPath *) rel->cheapest_total_path;
 	SubqueryScanPath *result;
-	Path	   *input;
+	Path *input;
 
 	if (!IsA(scan, SubqueryScanPath) || rel->baserestrictinfo != NIL || !IsA(column, Var) ||
 		((Var *) column)->varno != (int) rel->relid || ((Var *) column)->varattno != 1 ||
 		!is_distinct(rel->subroot->parse))
 		return NULL;
 	input = input_of(scan->subpath);
-	if (input == NULL ||
-		!equal(input->pathtarget->exprs, scan->subpath->pathtarget->exprs))
+	if (input == NULL || !equal(input->pathtarget->exprs, scan->subpath->pathtarget->exprs))
 		return NULL;
 
 	result = makeNode(SubqueryScanPath);

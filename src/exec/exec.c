@@ -14,12 +14,12 @@
 #include "exec/exec.h"
 #include "exec/planner.h"
 
-#define MIN_BATCH_SIZE	1000
-#define MAX_BATCH_SIZE	100000000
+#define MIN_BATCH_SIZE 1000
+#define MAX_BATCH_SIZE 100000000
 
-bool		hm_enable_lookup_scan = true;
-bool		hm_enable_lookup_aggregate = true;
-int			hm_batch_size = 16000000;
+bool hm_enable_lookup_scan = true;
+bool hm_enable_lookup_aggregate = true;
+int hm_batch_size = 16000000;
 
 static bool enable_lookup_join = true;
 
@@ -41,7 +41,7 @@ hm_is_for_cursor(void)
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
 {
-	const bool	outer_planning_cursor = planning_cursor;
+	const bool outer_planning_cursor = planning_cursor;
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
@@ -77,8 +77,8 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 }
 
 static void
-join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
-			  RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+			  JoinType type, JoinPathExtraData *extra)
 {
 	if (next_join_pathlist_hook)
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
@@ -101,23 +101,19 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 void
 hm_exec_init(void)
 {
-	DefineCustomBoolVariable("harmonia.enable_lookup_scan",
-							 "Enables the planner's use of lookup scans.",
-							 NULL, &hm_enable_lookup_scan, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"harmonia.enable_lookup_scan", "Enables the planner's use of lookup scans.", NULL,
+		&hm_enable_lookup_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_lookup_join",
-							 "Enables the planner's use of lookup joins.",
-							 NULL, &enable_lookup_join, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_lookup_aggregate",
-							 "Enables the planner's use of lookup aggregates.",
-							 NULL, &hm_enable_lookup_aggregate, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+							 "Enables the planner's use of lookup joins.", NULL,
+							 &enable_lookup_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"harmonia.enable_lookup_aggregate", "Enables the planner's use of lookup aggregates.", NULL,
+		&hm_enable_lookup_aggregate, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.batch_size",
 							"Sets the largest number of keys that are looked up in one call.",
-							"work_mem may allow less.",
-							&hm_batch_size, 16000000, MIN_BATCH_SIZE, MAX_BATCH_SIZE,
-							PGC_USERSET, 0, NULL, NULL, NULL);
+							"work_mem may allow less.", &hm_batch_size, 16000000, MIN_BATCH_SIZE,
+							MAX_BATCH_SIZE, PGC_USERSET, 0, NULL, NULL, NULL);
 
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);

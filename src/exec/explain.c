@@ -17,17 +17,16 @@
 static const char *
 table_name(Oid table, ExplainState *es)
 {
-	return es->verbose ?
-		quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)),
-								   get_rel_name(table)) :
-		quote_identifier(get_rel_name(table));
+	return es->verbose ? quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)),
+													get_rel_name(table)) :
+						 quote_identifier(get_rel_name(table));
 }
 
 /* In formats other than text, the properties are those of PostgreSQL's own scans. */
 void
 hm_explain_table(const char *label, Index rti, ExplainState *es)
 {
-	Oid			table = rt_fetch(rti, es->rtable)->relid;
+	Oid table = rt_fetch(rti, es->rtable)->relid;
 	const char *name = get_rel_name(table);
 	const char *alias = list_nth(es->rtable_names, (int) rti - 1);
 
@@ -40,8 +39,9 @@ hm_explain_table(const char *label, Index rti, ExplainState *es)
 		return;
 	}
 	ExplainPropertyText(label,
-						strcmp(name, alias) == 0 ? table_name(table, es) :
-						psprintf("%s %s", table_name(table, es), quote_identifier(alias)),
+						strcmp(name, alias) == 0 ?
+							table_name(table, es) :
+							psprintf("%s %s", table_name(table, es), quote_identifier(alias)),
 						es);
 }
 
@@ -54,18 +54,17 @@ hm_explain_index(Oid index, ExplainState *es)
 void
 hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused, ExplainState *es)
 {
-	List	   *names = NIL;
-	ListCell   *index,
-			   *table;
+	List *names = NIL;
+	ListCell *index, *table;
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
-		forboth(index, indexes, table, tables)
-			names = lappend(names, psprintf("%s on %s%s",
-											quote_identifier(get_rel_name(lfirst_oid(index))),
-											table_name(lfirst_oid(table), es),
-											bms_is_member(foreach_current_index(index), unused) ?
-											" (never executed)" : ""));
+		forboth(index, indexes, table, tables) names =
+			lappend(names, psprintf("%s on %s%s", quote_identifier(get_rel_name(lfirst_oid(index))),
+									table_name(lfirst_oid(table), es),
+									bms_is_member(foreach_current_index(index), unused) ?
+										" (never executed)" :
+										""));
 		ExplainPropertyList("Indexes", names, es);
 		return;
 	}
@@ -87,29 +86,30 @@ static char *
 expression_text(Node *expr, CustomScanState *node, List *ancestors, bool show_casts,
 				ExplainState *es)
 {
-	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-	bool		prefix = hm_explained_tables(es) > 1 || es->verbose;
+	List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	bool prefix = hm_explained_tables(es) > 1 || es->verbose;
 
 	return deparse_expression(expr, context, prefix, show_casts);
 }
 
 void
-hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
-				   List *ancestors, ExplainState *es)
+hm_explain_clauses(const char *label, List *clauses, CustomScanState *node, List *ancestors,
+				   ExplainState *es)
 {
 	if (clauses != NIL)
-		ExplainPropertyText(label, expression_text((Node *) make_ands_explicit(clauses), node,
-												   ancestors, false, es), es);
+		ExplainPropertyText(
+			label,
+			expression_text((Node *) make_ands_explicit(clauses), node, ancestors, false, es), es);
 }
 
 void
 hm_explain_list(const char *label, List *exprs, CustomScanState *node, List *ancestors,
 				ExplainState *es)
 {
-	List	   *texts = NIL;
-	ListCell   *cell;
+	List *texts = NIL;
+	ListCell *cell;
 
-	foreach(cell, exprs)
+	foreach (cell, exprs)
 		texts = lappend(texts, expression_text(lfirst(cell), node, ancestors, true, es));
 	if (texts != NIL)
 		ExplainPropertyList(label, texts, es);
@@ -120,11 +120,11 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 {
 	HmNodeInstrumentation *instrument = node->ss.ps.instrument;
 
-	if (instrument == NULL ||
-		(instrument->nfiltered2 <= 0 && es->format == EXPLAIN_FORMAT_TEXT))
+	if (instrument == NULL || (instrument->nfiltered2 <= 0 && es->format == EXPLAIN_FORMAT_TEXT))
 		return;
-	ExplainPropertyFloat(label, NULL, instrument->nloops > 0 ?
-						 instrument->nfiltered2 / instrument->nloops : 0.0, 0, es);
+	ExplainPropertyFloat(label, NULL,
+						 instrument->nloops > 0 ? instrument->nfiltered2 / instrument->nloops : 0.0,
+						 0, es);
 }
 
 void
@@ -137,8 +137,9 @@ hm_explain_removed(HmNode *node, ExplainState *es)
 	hm_fetch_stats_add(&sum, &node->workers);
 	if (instrument == NULL || (sum.removed == 0 && es->format == EXPLAIN_FORMAT_TEXT))
 		return;
-	ExplainPropertyFloat("Rows Removed by Index Recheck", NULL, instrument->nloops > 0 ?
-						 (double) sum.removed / instrument->nloops : 0.0, 0, es);
+	ExplainPropertyFloat("Rows Removed by Index Recheck", NULL,
+						 instrument->nloops > 0 ? (double) sum.removed / instrument->nloops : 0.0,
+						 0, es);
 }
 
 /*
@@ -176,12 +177,13 @@ explain_device(const HmLookupStats *stats, ExplainState *es)
 	else if (counts->device_batches > 0 || counts->fallbacks > 0)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
-		appendStringInfo(es->str, "Device Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
-						 "  Fallbacks: " UINT64_FORMAT "  Re-synced Blocks: " UINT64_FORMAT
-						 "  Lines: " UINT64_FORMAT "  Bytes: " UINT64_FORMAT " + " UINT64_FORMAT "\n",
-						 counts->device_batches, counts->device_keys, counts->fallbacks,
-						 counts->synced_blocks, stats->synced_lines,
-						 counts->bytes_to_device, counts->bytes_from_device);
+		appendStringInfo(
+			es->str,
+			"Device Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT "  Fallbacks: " UINT64_FORMAT
+			"  Re-synced Blocks: " UINT64_FORMAT "  Lines: " UINT64_FORMAT "  Bytes: " UINT64_FORMAT
+			" + " UINT64_FORMAT "\n",
+			counts->device_batches, counts->device_keys, counts->fallbacks, counts->synced_blocks,
+			stats->synced_lines, counts->bytes_to_device, counts->bytes_from_device);
 	}
 }
 
@@ -241,11 +243,12 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	}
 
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
-					 "  Hits: " UINT64_FORMAT "  Leaf Pages: " UINT64_FORMAT
-					 "  Heap Fetches: " UINT64_FORMAT "  Heap Blocks: " UINT64_FORMAT "\n",
-					 counts->batches, counts->keys, counts->hits, stats->leaves,
-					 sum.heap_fetches, sum.heap_blocks);
+	appendStringInfo(es->str,
+					 "Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT "  Hits: " UINT64_FORMAT
+					 "  Leaf Pages: " UINT64_FORMAT "  Heap Fetches: " UINT64_FORMAT
+					 "  Heap Blocks: " UINT64_FORMAT "\n",
+					 counts->batches, counts->keys, counts->hits, stats->leaves, sum.heap_fetches,
+					 sum.heap_blocks);
 	if (es->timing)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);

@@ -44,17 +44,17 @@
  * processor's cache; but not where each portion has the engine look through the probes that may be
  * done.
  */
-#define FIRST_PORTION	64
-#define HITS_OF_PROBE	2
-#define PORTION_GROWTH	4
-#define FIRST_INDEX_ONLY_PORTION	HT_LEAF_MAX_ENTRIES
-#define VISIBLE_PORTION	16384
-#define MIN_LAST_PORTION	4096
-#define MAX_LAST_PORTION	(16 * 1024 * 1024)
-#define BYTES_PER_HIT	(2 * sizeof(HmHit))
+#define FIRST_PORTION 64
+#define HITS_OF_PROBE 2
+#define PORTION_GROWTH 4
+#define FIRST_INDEX_ONLY_PORTION HT_LEAF_MAX_ENTRIES
+#define VISIBLE_PORTION 16384
+#define MIN_LAST_PORTION 4096
+#define MAX_LAST_PORTION (16 * 1024 * 1024)
+#define BYTES_PER_HIT (2 * sizeof(HmHit))
 
 /* Minimum capacity of a lookup, in probes: the first batches are small and grow. */
-#define MIN_CAPACITY	64
+#define MIN_CAPACITY 64
 
 /*
  * The memory for hits.  A batch's rows and its hits are about as many, and about as large.
@@ -75,15 +75,15 @@ hm_fetch_leaves_memory(bool index_only)
 uint32
 hm_fetch_portion_hits(bool index_only)
 {
-	Size		hits = portion_memory(index_only) / BYTES_PER_HIT;
+	Size hits = portion_memory(index_only) / BYTES_PER_HIT;
 
 	return (uint32) Max(MIN_LAST_PORTION,
 						Min(hits, index_only ? HM_GATE_MAX_HITS : MAX_LAST_PORTION));
 }
 
 /*
- * Prepare to return columns from keys: all that the index can return, or those among them that the table has
- * under these numbers.
+ * Prepare to return columns from keys: all that the index can return, or those among them that the
+ * table has under these numbers.
  */
 static void
 init_returned(HmFetch *fetch, bool all, const Bitmapset *attributes)
@@ -114,9 +114,9 @@ init_returned(HmFetch *fetch, bool all, const Bitmapset *attributes)
 static void
 init_keys(HmFetch *fetch)
 {
-	Relation	index = fetch->index;
-	List	   *expressions = RelationGetIndexExpressions(index);
-	ListCell   *next = list_head(expressions);
+	Relation index = fetch->index;
+	List *expressions = RelationGetIndexExpressions(index);
+	ListCell *next = list_head(expressions);
 
 	hm_fields_read(index, &fetch->fields);
 	if (!hm_is_composite(index))
@@ -139,8 +139,8 @@ HmFetch *
 hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_only,
 				bool first_rows, TupleTableSlot *slot)
 {
-	HmFetch    *fetch = palloc0(sizeof(HmFetch));
-	Snapshot	snapshot = estate->es_snapshot;
+	HmFetch *fetch = palloc0(sizeof(HmFetch));
+	Snapshot snapshot = estate->es_snapshot;
 
 	fetch->heap = heap;
 	fetch->index = index;
@@ -149,8 +149,8 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	init_keys(fetch);
 	if (index_only)
 		init_returned(fetch, true, NULL);
-	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
-		estate->es_epq_active != NULL;
+	fetch->compare_always =
+		snapshot->snapshot_type != SNAPSHOT_MVCC || estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
 	fetch->first_rows = first_rows;
 	fetch->finished = true;
@@ -218,11 +218,11 @@ make_room(HmFetch *fetch, uint32 probes)
 static uint32
 portion_room(const HmFetch *fetch)
 {
-	uint32		first = fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
-	bool		in_cache = fetch->visible > fetch->count / 2 && fetch->done == NULL;
-	uint32		limit = in_cache ? Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
-	uint32		room = Max(fetch->room, first);
-	bool		slowly = fetch->first_rows || fetch->done != NULL;
+	uint32 first = fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
+	bool in_cache = fetch->visible > fetch->count / 2 && fetch->done == NULL;
+	uint32 limit = in_cache ? Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
+	uint32 room = Max(fetch->room, first);
+	bool slowly = fetch->first_rows || fetch->done != NULL;
 
 	if (fetch->skipped > fetch->count / 2)
 		return Max(FIRST_INDEX_ONLY_PORTION, room / PORTION_GROWTH);
@@ -243,7 +243,7 @@ static HmHit *
 alloc_hits(HmFetch *fetch)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
-	HmHit	   *hits = hm_alloc_large(fetch->room * sizeof(HmHit));
+	HmHit *hits = hm_alloc_large(fetch->room * sizeof(HmHit));
 
 	MemoryContextSwitchTo(old_context);
 	return hits;
@@ -253,7 +253,7 @@ static void
 make_portion_room(HmFetch *fetch)
 {
 	MemoryContext context = GetMemoryChunkContext(fetch);
-	uint32		room = portion_room(fetch);
+	uint32 room = portion_room(fetch);
 
 	if (room != fetch->room)
 	{
@@ -276,7 +276,7 @@ make_portion_room(HmFetch *fetch)
 static pg_attribute_always_inline HmKey
 bits_of_probes(const HmProbes *probes, Size key_size)
 {
-	HmKey		bits = 0;
+	HmKey bits = 0;
 
 	for (uint32 i = 0; i < probes->count; i++)
 		bits |= hm_key_get(probes->low, key_size, i);
@@ -284,20 +284,23 @@ bits_of_probes(const HmProbes *probes, Size key_size)
 }
 
 /*
- * Do a batch's hits need their own keys?  A point's hit has the point's key.  If all keys of a range begin
- * alike, and all keys that begin so are in it, its first key tells what they have in common.
+ * Do a batch's hits need their own keys?  A point's hit has the point's key.  If all keys of a
+ * range begin alike, and all keys that begin so are in it, its first key tells what they have in
+ * common.
  */
 static bool
 needs_keys(const HmFetch *fetch, const HmProbes *probes)
 {
-	HmKey		length = probes->length;
+	HmKey length = probes->length;
 
 	if (!fetch->index_only || fetch->returned_bits == 0 || hm_probes_are_points(probes))
 		return false;
-	if (probes->high != NULL || (length & (length + 1)) != 0 || (fetch->returned_bits & length) != 0)
+	if (probes->high != NULL || (length & (length + 1)) != 0 ||
+		(fetch->returned_bits & length) != 0)
 		return true;
 	return (length & (fetch->key_size == sizeof(uint64) ? bits_of_probes(probes, sizeof(uint64)) :
-					  bits_of_probes(probes, sizeof(HmKey)))) != 0;
+														  bits_of_probes(probes, sizeof(HmKey)))) !=
+		   0;
 }
 
 /* Drop the portion. */
@@ -312,7 +315,7 @@ drop_portion(HmFetch *fetch)
 static void
 drop_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
+	HmRun *run = &fetch->run;
 
 	run->count = 0;
 	if (BufferIsValid(run->buffer))
@@ -330,7 +333,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
 	fetch->done = done;
-	fetch->values = values != NULL ? *values : (HmProbeValues) {0};
+	fetch->values = values != NULL ? *values : (HmProbeValues){0};
 	fetch->counting = false;
 	fetch->keys_wanted = needs_keys(fetch, probes);
 	fetch->some_not_visible = !fetch->is_heap;
@@ -344,7 +347,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 static void
 give_hints(HmFetch *fetch)
 {
-	int			count = fetch->dead_count;
+	int count = fetch->dead_count;
 
 	fetch->dead_count = 0;
 	if (count > 0)
@@ -368,7 +371,7 @@ hm_fetch_stop(HmFetch *fetch)
 static void
 sort_hits(HmFetch *fetch)
 {
-	uint32		count = fetch->count - fetch->visible;
+	uint32 count = fetch->count - fetch->visible;
 
 	if (count > HM_HITS_FEW && fetch->scratch == NULL)
 		fetch->scratch = alloc_hits(fetch);
@@ -403,8 +406,8 @@ is_known(const HmFetch *fetch, HmKey key)
 {
 	for (int i = 0; i < fetch->returned_count; i++)
 	{
-		Datum		value;
-		bool		is_null;
+		Datum value;
+		bool is_null;
 
 		if (!hm_field_restore(&fetch->fields.fields[fetch->returned[i]], key, &value, &is_null))
 			return false;
@@ -418,8 +421,8 @@ fetch_unknown(HmFetch *fetch)
 {
 	for (uint32 i = 0; i < fetch->visible;)
 	{
-		uint32		last = fetch->visible - 1;
-		HmHit		hit = fetch->hits[i];
+		uint32 last = fetch->visible - 1;
+		HmHit hit = fetch->hits[i];
 
 		if (is_known(fetch, hm_fetch_hit_key(fetch, i, hit.probe)))
 		{
@@ -442,10 +445,9 @@ read_hits_in_gate(HmFetch *fetch)
 	HmMapReader reader = hm_map_reader(fetch, answer != HM_ANSWER_HITS);
 
 	hm_lookup_set_reader(fetch->lookup, &reader);
-	fetch->count = hm_lookup_next_in_gate(fetch->lookup, answer, fetch->hits,
-										  hm_fetch_wants_keys(fetch) ? fetch->keys : NULL,
-										  fetch->room, &fetch->visible, &fetch->tally,
-										  &fetch->counted);
+	fetch->count = hm_lookup_next_in_gate(
+		fetch->lookup, answer, fetch->hits, hm_fetch_wants_keys(fetch) ? fetch->keys : NULL,
+		fetch->room, &fetch->visible, &fetch->tally, &fetch->counted);
 	fetch->tally_next = fetch->tally_used = 0;
 	if (fetch->may_be_unknown && !fetch->counting)
 		fetch_unknown(fetch);
@@ -491,13 +493,13 @@ read_portion(HmFetch *fetch)
 static void
 make_tally_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
+	HmRun *run = &fetch->run;
 	const HmTally *tally = &fetch->tally;
 
 	for (; fetch->tally_next < tally->count; fetch->tally_next++, fetch->tally_used = 0)
 	{
-		uint32		hits = tally->hits[fetch->tally_next];
-		uint32		probe = tally->first + fetch->tally_next;
+		uint32 hits = tally->hits[fetch->tally_next];
+		uint32 probe = tally->first + fetch->tally_next;
 
 		if (hits == 0)
 			continue;
@@ -518,8 +520,8 @@ make_tally_run(HmFetch *fetch)
 static void
 make_visible_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
-	bool		locks = IsolationIsSerializable();
+	HmRun *run = &fetch->run;
+	bool locks = IsolationIsSerializable();
 
 	while (fetch->next < fetch->visible && run->count < HM_RUN_MAX)
 	{
@@ -544,10 +546,10 @@ make_visible_run(HmFetch *fetch)
 static void
 make_slot_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
+	HmRun *run = &fetch->run;
 	const HmHit *hit = &fetch->hits[fetch->next++];
 	ItemPointerData tid;
-	bool		call_again = false;
+	bool call_again = false;
 
 	if (hm_fetch_is_done(fetch, hit->probe))
 	{
@@ -557,8 +559,8 @@ make_slot_run(HmFetch *fetch)
 	fetch->stats.heap_blocks++;
 	fetch->stats.heap_fetches++;
 	hm_tid_unpack(hit->tid, &tid);
-	if (!table_index_fetch_tuple(fetch->scan, &tid, fetch->snapshot, fetch->slot,
-								 &call_again, NULL))
+	if (!table_index_fetch_tuple(fetch->scan, &tid, fetch->snapshot, fetch->slot, &call_again,
+								 NULL))
 		return;
 
 	/* An MVCC snapshot sees at most one tuple at an index entry's TID. */
@@ -588,7 +590,7 @@ has_hits(HmFetch *fetch)
 const HmRun *
 hm_fetch_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
+	HmRun *run = &fetch->run;
 
 	do
 	{
@@ -625,7 +627,7 @@ hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe)
 uint64
 hm_fetch_count(HmFetch *fetch)
 {
-	uint64		count = 0;
+	uint64 count = 0;
 	const HmRun *run;
 
 	fetch->counting = true;
@@ -657,7 +659,7 @@ hm_fetch_mark(HmFetch *fetch, uint8 *done)
 		{
 			for (; fetch->next < fetch->visible; fetch->next++)
 			{
-				uint32		probe = fetch->hits[fetch->next].probe;
+				uint32 probe = fetch->hits[fetch->next].probe;
 
 				fetch->skipped += done[probe];
 				done[probe] = 1;

@@ -32,15 +32,15 @@
  * Prefetch distances, in hits.  One million random rows of 20 million: 181 ms with a
  * single line of each tuple, 134 ms with both (Zen 4).
  */
-#define PAGES_AHEAD		128
-#define POINTERS_AHEAD	96
-#define TUPLES_AHEAD	48
+#define PAGES_AHEAD 128
+#define POINTERS_AHEAD 96
+#define TUPLES_AHEAD 48
 
 /* A tuple's first column begins this far behind its start, or later. */
-#define TUPLE_SECOND_LINE	32
+#define TUPLE_SECOND_LINE 32
 
 /* After so many pages in a row that were in shared buffers, stop reading ahead. */
-#define CACHED_PAGES	64
+#define CACHED_PAGES 64
 
 /* ----------------------------------------------------------------
  *		Memory
@@ -71,7 +71,7 @@ next_hit(HmAheadStage *stage, const HmHit *hits)
 static void
 prefetch_page(HmFetch *fetch, HmAheadStage *stage)
 {
-	Buffer		buffer = hm_pin_expected(fetch->heap, stage->block);
+	Buffer buffer = hm_pin_expected(fetch->heap, stage->block);
 	const char *page = NULL;
 
 	if (buffer != InvalidBuffer)
@@ -88,7 +88,7 @@ static inline const ItemIdData *
 line_pointer(const HmFetch *fetch, const HmAheadStage *stage)
 {
 	const char *page = fetch->ahead.addresses[stage->page % HM_AHEAD_PAGES];
-	uint32		offset = (uint32) fetch->hits[stage->hit - 1].tid & 0xFFFF;
+	uint32 offset = (uint32) fetch->hits[stage->hit - 1].tid & 0xFFFF;
 
 	if (page == NULL || offset - 1 >= MaxHeapTuplesPerPage)
 		return NULL;
@@ -102,8 +102,8 @@ line_pointer(const HmFetch *fetch, const HmAheadStage *stage)
 static inline void
 prefetch_memory(HmFetch *fetch)
 {
-	HmAhead    *ahead = &fetch->ahead;
-	uint32		limit = Min(fetch->next + PAGES_AHEAD, fetch->count);
+	HmAhead *ahead = &fetch->ahead;
+	uint32 limit = Min(fetch->next + PAGES_AHEAD, fetch->count);
 	const ItemIdData *pointer;
 
 	while (ahead->pages.hit < limit)
@@ -127,7 +127,7 @@ prefetch_memory(HmFetch *fetch)
 		if ((pointer = line_pointer(fetch, &ahead->tuples)) != NULL)
 		{
 			const char *page = ahead->addresses[ahead->tuples.page % HM_AHEAD_PAGES];
-			uint32		at = pointer->lp_off % BLCKSZ;
+			uint32 at = pointer->lp_off % BLCKSZ;
 
 			__builtin_prefetch(page + at);
 			__builtin_prefetch(page + Min(at + TUPLE_SECOND_LINE, BLCKSZ - 1));
@@ -198,7 +198,7 @@ start_reading_ahead(HmFetch *fetch)
 static Buffer
 read_block(HmFetch *fetch, BlockNumber block)
 {
-	Buffer		buffer;
+	Buffer buffer;
 
 	while (BufferIsValid(buffer = read_stream_next_buffer(fetch->stream, NULL)))
 	{
@@ -246,7 +246,7 @@ read_block(HmFetch *fetch, BlockNumber block)
 	return hm_pin(fetch->heap, block);
 }
 
-#endif							/* HM_READ_STREAM */
+#endif /* HM_READ_STREAM */
 
 /* How many blocks this backend has read from files. */
 static inline int64
@@ -259,8 +259,8 @@ blocks_read(void)
 static Buffer
 pin_page(HmFetch *fetch, BlockNumber block)
 {
-	int64		read_before = blocks_read();
-	Buffer		buffer;
+	int64 read_before = blocks_read();
+	Buffer buffer;
 
 	if (fetch->io_concurrency <= 1)
 		return hm_pin(fetch->heap, block);
@@ -300,8 +300,8 @@ hm_heap_start(HmFetch *fetch)
 static inline bool
 has_key(HmFetch *fetch, HeapTuple tuple, uint32 probe)
 {
-	Datum		value;
-	bool		is_null;
+	Datum value;
+	bool is_null;
 
 	if (fetch->key_column <= 0)
 	{
@@ -316,8 +316,8 @@ has_key(HmFetch *fetch, HeapTuple tuple, uint32 probe)
 static void
 compare_keys(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
-	uint32		kept = 0;
+	HmRun *run = &fetch->run;
+	uint32 kept = 0;
 
 	ResetExprContext(fetch->key_context);
 	for (uint32 i = 0; i < run->count; i++)
@@ -333,8 +333,8 @@ compare_keys(HmFetch *fetch)
 }
 
 /*
- * Note that a hit's row is dead to all.  A device finds its entry again whether or not it has a hint, and
- * does not always say for which probe.
+ * Note that a hit's row is dead to all.  A device finds its entry again whether or not it has a
+ * hint, and does not always say for which probe.
  */
 static void
 note_dead(HmFetch *fetch, const HmHit *hit)
@@ -344,20 +344,19 @@ note_dead(HmFetch *fetch, const HmHit *hit)
 		return;
 	fetch->dead_left--;
 	if (fetch->dead == NULL)
-		fetch->dead = MemoryContextAlloc(GetMemoryChunkContext(fetch),
-										 HM_DEAD_ROWS * sizeof(HmDeadRow));
-	fetch->dead[fetch->dead_count++] = (HmDeadRow) {
-		.low = hm_key_get(fetch->probes.low, fetch->key_size, hit->probe),
-		.high = hm_probe_high(&fetch->probes, fetch->key_size, hit->probe),
-		.tid = hit->tid
-	};
+		fetch->dead =
+			MemoryContextAlloc(GetMemoryChunkContext(fetch), HM_DEAD_ROWS * sizeof(HmDeadRow));
+	fetch->dead[fetch->dead_count++] =
+		(HmDeadRow){.low = hm_key_get(fetch->probes.low, fetch->key_size, hit->probe),
+					.high = hm_probe_high(&fetch->probes, fetch->key_size, hit->probe),
+					.tid = hit->tid};
 }
 
 void
 hm_heap_run(HmFetch *fetch)
 {
-	HmRun	   *run = &fetch->run;
-	bool		all_dead = false;
+	HmRun *run = &fetch->run;
+	bool all_dead = false;
 	BlockNumber block = hm_hit_block(&fetch->hits[fetch->next]);
 
 	/* The page's first hits may have become unwanted, and maybe all of them. */
@@ -376,7 +375,7 @@ hm_heap_run(HmFetch *fetch)
 	while (fetch->next < fetch->count && run->count < HM_RUN_MAX)
 	{
 		const HmHit *hit = &fetch->hits[fetch->next];
-		HeapTuple	tuple = &run->tuples[run->count];
+		HeapTuple tuple = &run->tuples[run->count];
 		ItemPointerData tid;
 
 		if (hm_hit_block(hit) != block)

@@ -11,33 +11,33 @@
 #include "exec/fetch.h"
 
 /* How many heap pages a byte and a page of the visibility map stand for. */
-#define HEAP_PAGES_PER_MAP_BYTE		(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
+#define HEAP_PAGES_PER_MAP_BYTE (BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
 #define HEAP_PAGES_PER_MAP_PAGE \
 	((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * HEAP_PAGES_PER_MAP_BYTE)
 
 /* The bits of eight bytes that say that a page is all-visible. */
-#define VISIBLE_BITS				UINT64CONST(0x5555555555555555)
+#define VISIBLE_BITS UINT64CONST(0x5555555555555555)
 
 StaticAssertDecl(VISIBILITYMAP_ALL_VISIBLE == 1 && BITS_PER_HEAPBLOCK == 2, "every other bit");
 
 /*
- * The map of all pages between hits is read if it has no more bytes for each of them.  To read eight bytes takes
- * less than a tenth of the time that it takes to look a hit up.
+ * The map of all pages between hits is read if it has no more bytes for each of them.  To read
+ * eight bytes takes less than a tenth of the time that it takes to look a hit up.
  */
-#define MAP_BYTES_PER_HIT			8
+#define MAP_BYTES_PER_HIT 8
 
 /*
- * How many heap pages eight bytes of the visibility map stand for, and a word of a page map (lookup.h); and how
- * many of these words a page of the visibility map has.
+ * How many heap pages eight bytes of the visibility map stand for, and a word of a page map
+ * (lookup.h); and how many of these words a page of the visibility map has.
  */
-#define HEAP_PAGES_PER_MAP_WORD		32
-#define WORDS_PER_MAP_PAGE			(HEAP_PAGES_PER_MAP_PAGE / HEAP_PAGES_PER_MAP_WORD)
+#define HEAP_PAGES_PER_MAP_WORD 32
+#define WORDS_PER_MAP_PAGE (HEAP_PAGES_PER_MAP_PAGE / HEAP_PAGES_PER_MAP_WORD)
 
 /* The contents of a page of the visibility map; NULL if there is no such page. */
 static inline const uint8 *
 map_page(HmFetch *fetch, uint32 number)
 {
-	HmMapPage  *map = &fetch->maps[number % HM_MAP_PAGES];
+	HmMapPage *map = &fetch->maps[number % HM_MAP_PAGES];
 
 	if (!BufferIsValid(map->buffer) || map->number != number)
 	{
@@ -54,7 +54,8 @@ map_page(HmFetch *fetch, uint32 number)
 static inline bool
 page_is_visible(const uint8 *map, uint32 page)
 {
-	uint8		bits = map[page / HEAP_PAGES_PER_MAP_BYTE] >> page % HEAP_PAGES_PER_MAP_BYTE * BITS_PER_HEAPBLOCK;
+	uint8 bits =
+		map[page / HEAP_PAGES_PER_MAP_BYTE] >> page % HEAP_PAGES_PER_MAP_BYTE * BITS_PER_HEAPBLOCK;
 
 	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
@@ -77,7 +78,7 @@ is_all_visible(HmFetch *fetch, uint64 tid)
 static void
 look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 {
-	HmFetch    *fetch = argument;
+	HmFetch *fetch = argument;
 
 	for (uint32 i = 0; i < n; i++)
 		all_visible[i] = is_all_visible(fetch, tids[i]);
@@ -87,8 +88,8 @@ look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 static bool
 pages_are_visible(const uint8 *map, uint32 page, uint32 n)
 {
-	uint64		both = PG_UINT64_MAX;
-	uint32		end = page + n;
+	uint64 both = PG_UINT64_MAX;
+	uint32 end = page + n;
 
 	for (; page < end && page % HEAP_PAGES_PER_MAP_WORD != 0; page++)
 	{
@@ -97,7 +98,7 @@ pages_are_visible(const uint8 *map, uint32 page, uint32 n)
 	}
 	for (; page + HEAP_PAGES_PER_MAP_WORD <= end; page += HEAP_PAGES_PER_MAP_WORD)
 	{
-		uint64		bits;
+		uint64 bits;
 
 		memcpy(&bits, map + page / HEAP_PAGES_PER_MAP_BYTE, sizeof(bits));
 		both &= bits;
@@ -111,22 +112,22 @@ pages_are_visible(const uint8 *map, uint32 page, uint32 n)
 }
 
 /*
- * HmMapReader.all.  Once a page was found that is not all-visible, hits are looked up, for the rest of the
- * batch.
+ * HmMapReader.all.  Once a page was found that is not all-visible, hits are looked up, for the rest
+ * of the batch.
  */
 static bool
 all_pages_are_visible(void *argument, BlockNumber first, BlockNumber last, uint32 n)
 {
-	HmFetch    *fetch = argument;
-	uint64		pages = (uint64) last - first + 1;
+	HmFetch *fetch = argument;
+	uint64 pages = (uint64) last - first + 1;
 
 	if (fetch->some_not_visible || pages / HEAP_PAGES_PER_MAP_BYTE > (uint64) n * MAP_BYTES_PER_HIT)
 		return false;
 	while (pages > 0 && !fetch->some_not_visible)
 	{
 		const uint8 *map = map_page(fetch, first / HEAP_PAGES_PER_MAP_PAGE);
-		uint32		at = first % HEAP_PAGES_PER_MAP_PAGE;
-		uint32		here = (uint32) Min(HEAP_PAGES_PER_MAP_PAGE - at, pages);
+		uint32 at = first % HEAP_PAGES_PER_MAP_PAGE;
+		uint32 here = (uint32) Min(HEAP_PAGES_PER_MAP_PAGE - at, pages);
 
 		fetch->some_not_visible = map == NULL || !pages_are_visible(map, at, here);
 		first += here;
@@ -139,7 +140,7 @@ all_pages_are_visible(void *argument, BlockNumber first, BlockNumber last, uint3
 static inline uint32
 pack_bits(const uint8 *map)
 {
-	uint64		bits;
+	uint64 bits;
 
 	memcpy(&bits, map, sizeof(bits));
 #ifdef WORDS_BIGENDIAN
@@ -157,13 +158,13 @@ pack_bits(const uint8 *map)
 static void
 pack_map(void *argument, uint32 first, uint32 words, uint32 *bits)
 {
-	HmFetch    *fetch = argument;
+	HmFetch *fetch = argument;
 
 	while (words > 0)
 	{
 		const uint8 *map = map_page(fetch, first / WORDS_PER_MAP_PAGE);
-		uint32		at = first % WORDS_PER_MAP_PAGE;
-		uint32		n = Min(words, WORDS_PER_MAP_PAGE - at);
+		uint32 at = first % WORDS_PER_MAP_PAGE;
+		uint32 n = Min(words, WORDS_PER_MAP_PAGE - at);
 
 		if (map == NULL)
 			memset(bits, 0, n * sizeof(uint32));
@@ -179,13 +180,15 @@ HmMapReader
 hm_map_reader(HmFetch *fetch, bool with_pages)
 {
 	HmMapReader reader = {
-		.look = look_at_map, .all = all_pages_are_visible, .pack = pack_map, .argument = fetch
-	};
+		.look = look_at_map, .all = all_pages_are_visible, .pack = pack_map, .argument = fetch};
 
 	if (!with_pages || !fetch->is_heap)
 		return reader;
 
-	/* To ask the system takes a tenth of a search for one key.  Pages that come later are looked up. */
+	/*
+	 * To ask the system takes a tenth of a search for one key.  Pages that come later are looked
+	 * up.
+	 */
 	if (fetch->mapped_pages == 0)
 		fetch->mapped_pages = RelationGetNumberOfBlocks(fetch->heap);
 	reader.pages = fetch->mapped_pages;

@@ -13,7 +13,7 @@
 static inline bool
 is_among_keys(const HmFetch *fetch, uint32 probe, HmKey key)
 {
-	HmKey		low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
+	HmKey low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
 
 	return key >= low && key <= hm_probe_high(&fetch->probes, fetch->key_size, probe);
 }
@@ -23,9 +23,9 @@ static bool
 is_among_values(const HmFetch *fetch, uint32 probe, Datum value)
 {
 	const HmProbeValues *values = &fetch->values;
-	Oid			collation = fetch->index->rd_indcollation[0];
-	Size		from = values->rows != NULL ? values->rows[probe] : probe;
-	Size		to;
+	Oid collation = fetch->index->rd_indcollation[0];
+	Size from = values->rows != NULL ? values->rows[probe] : probe;
+	Size to;
 
 	if (values->first != NULL)
 	{
@@ -49,11 +49,12 @@ bool
 hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 {
 	MemoryContext old_context;
-	bool		result;
+	bool result;
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
-	if (is_null || (fetch->compare_keys && !is_among_keys(fetch, probe, fetch->type->normalise(value))))
+	if (is_null ||
+		(fetch->compare_keys && !is_among_keys(fetch, probe, fetch->type->normalise(value))))
 		return false;
 	if (fetch->values.values == NULL)
 		return true;
@@ -79,9 +80,9 @@ column_value(HmFetch *fetch, int column, bool *is_null)
 bool
 hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 {
-	Datum		values[HM_MAX_KEY_COLUMNS];
-	bool		nulls[HM_MAX_KEY_COLUMNS];
-	HmKey		key;
+	Datum values[HM_MAX_KEY_COLUMNS];
+	bool nulls[HM_MAX_KEY_COLUMNS];
+	HmKey key;
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
@@ -96,7 +97,7 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 TupleTableSlot *
 hm_fetch_store(HmFetch *fetch, uint32 match)
 {
-	HmRun	   *run = &fetch->run;
+	HmRun *run = &fetch->run;
 
 	if (run->slot != NULL)
 		return run->slot;
@@ -117,19 +118,22 @@ static Datum
 restore_key(HmFetch *fetch, uint32 match)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(fetch->key_context->ecxt_per_tuple_memory);
-	Datum		value = fetch->type->restore(match_key(fetch, match));
+	Datum value = fetch->type->restore(match_key(fetch, match));
 
 	MemoryContextSwitchTo(old_context);
 	return value;
 }
 
-/* Keys of matches that come from the heap are not asked for: these are not in the order of their keys. */
+/*
+ * Keys of matches that come from the heap are not asked for: these are not in the order of their
+ * keys.
+ */
 Datum
 hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null)
 {
-	HmRun	   *run = &fetch->run;
-	int			column = 0;
-	Datum		value;
+	HmRun *run = &fetch->run;
+	int column = 0;
+	Datum value;
 
 	if (BufferIsValid(run->buffer))
 		return heap_getattr(&run->tuples[match], attribute, RelationGetDescr(fetch->heap), is_null);
@@ -164,8 +168,8 @@ void
 hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot, const uint32 *matches,
 				 uint32 count, Datum *values, bool *nulls)
 {
-	TupleDesc	desc = RelationGetDescr(fetch->heap);
-	HmRun	   *run = &fetch->run;
+	TupleDesc desc = RelationGetDescr(fetch->heap);
+	HmRun *run = &fetch->run;
 
 	by_slot = by_slot || run->slot != NULL;
 	for (uint32 i = 0; i < count; i++)
@@ -177,7 +181,7 @@ hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot, const uint3
 			TupleTableSlot *slot = hm_fetch_store(fetch, matches[i]);
 
 			values[i] = attribute > 0 ? slot_getattr(slot, attribute, &nulls[i]) :
-				slot_getsysattr(slot, attribute, &nulls[i]);
+										slot_getsysattr(slot, attribute, &nulls[i]);
 		}
 		else
 			values[i] = heap_getattr(&run->tuples[matches[i]], attribute, desc, &nulls[i]);

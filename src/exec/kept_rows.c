@@ -17,18 +17,18 @@
 #include "exec/lookup_node.h"
 
 /* The memory for copies is allocated in pieces that double in size. */
-#define FIRST_COPIES	(64 * 1024)
-#define MAX_COPIES		(8 * 1024 * 1024)
+#define FIRST_COPIES (64 * 1024)
+#define MAX_COPIES (8 * 1024 * 1024)
 
-#define BITS_PER_WORD	64
+#define BITS_PER_WORD 64
 
 /*
  * How many hits before its match an outer row is prefetched.  Hits come in the order of
  * keys or of the heap, so their outer rows are scattered over the batch.  A batch with
  * fewer rows fits into the cache.
  */
-#define ROW_AHEAD		64
-#define AHEAD_MIN_ROWS	1000
+#define ROW_AHEAD 64
+#define AHEAD_MIN_ROWS 1000
 
 void
 hm_kept_begin(KeptRows *rows, int count, TupleDesc outer)
@@ -45,8 +45,8 @@ hm_kept_begin(KeptRows *rows, int count, TupleDesc outer)
 	}
 	rows->count = count;
 	rows->parent = CurrentMemoryContext;
-	rows->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join",
-										  ALLOCSET_DEFAULT_SIZES);
+	rows->context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join", ALLOCSET_DEFAULT_SIZES);
 }
 
 void
@@ -73,8 +73,8 @@ hm_kept_make_room(KeptRows *rows, uint32 room)
 	rows->room = room;
 	if (rows->count == 0)
 		return;
-	rows->values = hm_resize_large(rows->parent, rows->values,
-								   (Size) room * rows->count * sizeof(Datum));
+	rows->values =
+		hm_resize_large(rows->parent, rows->values, (Size) room * rows->count * sizeof(Datum));
 	if (rows->nulls != NULL)
 		rows->nulls = repalloc_huge(rows->nulls, nulls_size(rows));
 }
@@ -83,7 +83,7 @@ hm_kept_make_room(KeptRows *rows, uint32 room)
 static pg_noinline void
 set_null(KeptRows *rows, uint32 row, int column)
 {
-	Size		size = nulls_size(rows);
+	Size size = nulls_size(rows);
 
 	if (rows->nulls == NULL)
 	{
@@ -100,8 +100,8 @@ set_null(KeptRows *rows, uint32 row, int column)
 static Datum
 copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
 {
-	Size		size;
-	char	   *copy;
+	Size size;
+	char *copy;
 
 	if (column->length == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
 	{
@@ -119,7 +119,7 @@ copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
 	size = datumGetSize(value, false, column->length);
 	if (MAXALIGN(size) > rows->left)
 	{
-		Size		piece = Max(FIRST_COPIES, Min(MAX_COPIES, rows->copied));
+		Size piece = Max(FIRST_COPIES, Min(MAX_COPIES, rows->copied));
 
 		piece = Max(piece, MAXALIGN(size));
 		rows->free = MemoryContextAllocHuge(rows->context, piece);
@@ -136,15 +136,14 @@ copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
 void
 hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 {
-	Datum	   *values = rows->values + (Size) row * rows->count;
+	Datum *values = rows->values + (Size) row * rows->count;
 
 	if (rows->nulls != NULL)
-		memset(rows->nulls + (Size) row * rows->null_words, 0,
-			   rows->null_words * sizeof(uint64));
+		memset(rows->nulls + (Size) row * rows->null_words, 0, rows->null_words * sizeof(uint64));
 	for (int i = 0; i < rows->count; i++)
 	{
 		const KeptColumn *column = &rows->columns[i];
-		Datum		value = outer->tts_values[column->source - 1];
+		Datum value = outer->tts_values[column->source - 1];
 
 		if (outer->tts_isnull[column->source - 1])
 		{
@@ -162,7 +161,7 @@ hm_kept_prefetch(LookupNode *lookup)
 	const HmRun *run = lookup->run;
 	const KeptRows *rows = &lookup->batch.rows;
 	const LookupProbes *probes = lookup->probes;
-	uint32		probe;
+	uint32 probe;
 
 	if (rows->count == 0 || lookup->batch.count < AHEAD_MIN_ROWS || run->in_order)
 		return;

@@ -26,11 +26,11 @@
 static pg_attribute_always_inline uint32
 move_to_front(void *keys, Size key_size, uint32 count, HmKey limit)
 {
-	uint32		moved = 0;
+	uint32 moved = 0;
 
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmKey		key = hm_key_get(keys, key_size, i);
+		HmKey key = hm_key_get(keys, key_size, i);
 
 		hm_key_put(keys, key_size, i, hm_key_get(keys, key_size, moved));
 		hm_key_put(keys, key_size, moved, key);
@@ -50,7 +50,7 @@ hm_move_to_front(void *keys, Size key_size, uint32 count, HmKey limit)
 uint32
 hm_sample_keys(const void *keys, Size key_size, uint32 count, HmKey *sample, uint32 size)
 {
-	uint32		sampled = Min(count, size);
+	uint32 sampled = Min(count, size);
 
 	for (uint32 i = 0; i < sampled; i++)
 		sample[i] = hm_key_get(keys, key_size, (uint64) i * count / sampled);
@@ -62,11 +62,11 @@ hm_sample_keys(const void *keys, Size key_size, uint32 count, HmKey *sample, uin
 static pg_attribute_always_inline uint32
 drop_equal(void *keys, Size key_size, uint32 count)
 {
-	uint32		kept = 0;
+	uint32 kept = 0;
 
 	for (uint32 i = 1; i < count; i++)
 	{
-		HmKey		key = hm_key_get(keys, key_size, i);
+		HmKey key = hm_key_get(keys, key_size, i);
 
 		if (key != hm_key_get(keys, key_size, kept))
 			hm_key_put(keys, key_size, ++kept, key);

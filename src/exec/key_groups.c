@@ -15,7 +15,7 @@
 #include "exec/nodes.h"
 
 /* Size of the sample whose median divides keys that are too many for one batch. */
-#define SAMPLE			63
+#define SAMPLE 63
 
 /*
  * Divide two or more keys into small keys, which go to the front, and large ones, about
@@ -25,10 +25,10 @@
 static uint32
 split_keys(void *keys, Size key_size, uint32 count)
 {
-	HmKey		sample[SAMPLE];
-	uint32		sampled = hm_sample_keys(keys, key_size, count, sample, SAMPLE);
-	HmKey		median = sample[(sampled - 1) / 2];
-	uint32		small;
+	HmKey sample[SAMPLE];
+	uint32 sampled = hm_sample_keys(keys, key_size, count, sample, SAMPLE);
+	HmKey median = sample[(sampled - 1) / 2];
+	uint32 small;
 
 	small = hm_move_to_front(keys, key_size, count, median);
 	if (small == count)
@@ -50,8 +50,8 @@ uint32
 hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size, uint32 count, HmKey low,
 						HmKey high)
 {
-	uint32		end = hm_move_to_front(keys, key_size, count, high);
-	uint32		begin = low == 0 ? 0 : hm_move_to_front(keys, key_size, end, low - 1);
+	uint32 end = hm_move_to_front(keys, key_size, count, high);
+	uint32 begin = low == 0 ? 0 : hm_move_to_front(keys, key_size, end, low - 1);
 
 	hm_groups_begin(groups, hm_key_at(keys, key_size, begin), key_size, end - begin);
 	return end;
@@ -61,18 +61,19 @@ hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size, uint32 c
 static uint32
 next_end(HmKeyGroups *groups, uint32 limit)
 {
-	uint32		end = (uint32) llast_int(groups->ends);
+	uint32 end = (uint32) llast_int(groups->ends);
 
 	/* Join groups that fit into one batch together. */
 	while (list_length(groups->ends) > 1 &&
-		   (uint32) list_nth_int(groups->ends, list_length(groups->ends) - 2) - groups->next <= limit)
+		   (uint32) list_nth_int(groups->ends, list_length(groups->ends) - 2) - groups->next <=
+			   limit)
 	{
 		groups->ends = list_delete_last(groups->ends);
 		end = (uint32) llast_int(groups->ends);
 	}
 	while (end - groups->next > limit)
 	{
-		uint32		small;
+		uint32 small;
 
 		CHECK_FOR_INTERRUPTS();
 		small = split_keys(hm_key_at(groups->keys, groups->key_size, groups->next),
@@ -95,8 +96,8 @@ uint32
 hm_groups_next(HmKeyGroups *groups, uint32 limit, void **keys)
 {
 	MemoryContext old_context;
-	uint32		end;
-	uint32		count;
+	uint32 end;
+	uint32 count;
 
 	if (groups->ends == NIL || (uint32) linitial_int(groups->ends) == groups->next)
 		return 0;

@@ -38,14 +38,14 @@ static void
 evaluate_input(LookupAggregate *state, Aggregate *aggregate, uint32 row)
 {
 	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	HmColumn   *input = &aggregate->input;
+	HmColumn *input = &aggregate->input;
 
 	input->nulls[row] = aggregate->filter != NULL && !ExecQual(aggregate->filter, econtext);
 	if (input->nulls[row])
 		return;
 	if (aggregate->argument != NULL)
-		input->values[row] = ExecEvalExprSwitchContext(aggregate->argument, econtext,
-													   &input->nulls[row]);
+		input->values[row] =
+			ExecEvalExprSwitchContext(aggregate->argument, econtext, &input->nulls[row]);
 	else if (aggregate->column > 0)
 	{
 		const HmColumn *column = &state->columns[aggregate->column - 1];
@@ -67,7 +67,7 @@ evaluate_inputs(LookupAggregate *state)
 		ExecClearTuple(slot);
 		for (int i = 0; i < state->read_count; i++)
 		{
-			int			column = state->reads[i].column - 1;
+			int column = state->reads[i].column - 1;
 
 			slot->tts_values[column] = state->columns[column].values[row];
 			slot->tts_isnull[column] = state->columns[column].nulls[row];
@@ -112,9 +112,8 @@ add_rows(LookupAggregate *state)
 		{
 			const Aggregate *aggregate = &state->aggregates[i];
 
-			hm_aggregate_add(aggregate->function, aggregate_input(state, aggregate),
-							 state->rows, state->states + i, state->records,
-							 aggregate->offset);
+			hm_aggregate_add(aggregate->function, aggregate_input(state, aggregate), state->rows,
+							 state->states + i, state->records, aggregate->offset);
 		}
 	}
 	hm_aggregates_finish_source(state);
@@ -129,7 +128,7 @@ emit(LookupAggregate *state, uint32 group)
 	CustomScanState *node = &state->css;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
-	char	   *record = NULL;
+	char *record = NULL;
 	MemoryContext old;
 
 	ResetExprContext(econtext);
@@ -141,14 +140,12 @@ emit(LookupAggregate *state, uint32 group)
 	for (int i = 0; i < state->aggregate_count; i++)
 	{
 		const Aggregate *aggregate = &state->aggregates[i];
-		int			column = state->column_count + i;
+		int column = state->column_count + i;
 
-		slot->tts_values[column] =
-			hm_aggregate_result(aggregate->function,
-								record != NULL ?
-								(HmAggregateState *) (record + aggregate->offset) :
-								&state->states[i],
-								aggregate->partial, &slot->tts_isnull[column]);
+		slot->tts_values[column] = hm_aggregate_result(
+			aggregate->function,
+			record != NULL ? (HmAggregateState *) (record + aggregate->offset) : &state->states[i],
+			aggregate->partial, &slot->tts_isnull[column]);
 	}
 	MemoryContextSwitchTo(old);
 	ExecStoreVirtualTuple(slot);
@@ -230,10 +227,10 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
 	if (state->aggregates[0].partial || es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainPropertyText("Partial Mode",
-							state->aggregates[0].partial ? "Partial" : "Simple", es);
-	hm_explain_list("Group Key", list_nth(plan->custom_exprs, HM_AGGREGATE_KEYS), node,
-					ancestors, es);
+		ExplainPropertyText("Partial Mode", state->aggregates[0].partial ? "Partial" : "Simple",
+							es);
+	hm_explain_list("Group Key", list_nth(plan->custom_exprs, HM_AGGREGATE_KEYS), node, ancestors,
+					es);
 	if (es->analyze && state->passes > 0)
 	{
 		ExplainPropertyUInteger("Passes", NULL, state->passes + 1, es);

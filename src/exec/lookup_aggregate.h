@@ -11,7 +11,7 @@
 #include "exec/nodes.h"
 
 /* The maximum number of rows in a block. */
-#define HM_BLOCK_ROWS	1024
+#define HM_BLOCK_ROWS 1024
 
 /* ----------------------------------------------------------------
  *		Aggregates (aggregates.c)
@@ -21,12 +21,12 @@
 /* The state of one aggregate in one group.  All zeros is the state of no rows. */
 typedef struct HmAggregateState
 {
-	int64		count;			/* of values that are not NULL */
+	int64 count; /* of values that are not NULL */
 	union
 	{
-		int128		sum;
-		Datum		value;		/* undefined if count is 0 */
-	}			u;
+		int128 sum;
+		Datum value; /* undefined if count is 0 */
+	} u;
 } HmAggregateState;
 
 /* What can be computed: an aggregate function of PostgreSQL. */
@@ -93,8 +93,8 @@ extern uint32 hm_groups_count(const HmGroups *groups);
  * grow.  The record of a row without a group is hm_groups_no_record() then; what is
  * added to that is never looked at.
  */
-extern void hm_groups_find(HmGroups *groups, const HmColumn *columns, uint32 rows,
-						   char **records, uint32 *hashes);
+extern void hm_groups_find(HmGroups *groups, const HmColumn *columns, uint32 rows, char **records,
+						   uint32 *hashes);
 extern char *hm_groups_no_record(const HmGroups *groups);
 
 /* The offset of an aggregate's state in a record. */
@@ -109,73 +109,72 @@ extern char *hm_groups_get(const HmGroups *groups, uint32 number, Datum *values,
  */
 
 /* Rows that are set aside are divided by the upper bits of their hashes. */
-#define PART_BITS		4
-#define PARTS			(1 << PART_BITS)
+#define PART_BITS 4
+#define PARTS (1 << PART_BITS)
 
 /* A column that is read from the rows below. */
 typedef struct ReadColumn
 {
-	int			column;
-	bool		nulls_only;		/* no value is needed, but for whether it is NULL */
-	bool		by_value;
-	int16		length;
+	int column;
+	bool nulls_only; /* no value is needed, but for whether it is NULL */
+	bool by_value;
+	int16 length;
 } ReadColumn;
 
 typedef struct Aggregate
 {
 	const HmAggregate *function;
-	bool		partial;
-	int			column;			/* the argument, if it is a plain column */
-	ExprState  *argument;		/* if it is another expression */
-	ExprState  *filter;
-	HmColumn	input;			/* if there is an expression or a filter */
-	Size		offset;			/* of its state in a group's record */
+	bool partial;
+	int column;          /* the argument, if it is a plain column */
+	ExprState *argument; /* if it is another expression */
+	ExprState *filter;
+	HmColumn input; /* if there is an expression or a filter */
+	Size offset;    /* of its state in a group's record */
 } Aggregate;
 
 /* Rows that are set aside, and how often they have been. */
 typedef struct Part
 {
 	Tuplestorestate *rows;
-	uint32		level;
+	uint32 level;
 } Part;
 
 /* hm_lookup_block(). */
-typedef uint32 (*HmReadBlock) (CustomScanState *node, HmColumn *columns, uint32 max);
+typedef uint32 (*HmReadBlock)(CustomScanState *node, HmColumn *columns, uint32 max);
 
 typedef struct LookupAggregate
 {
 	CustomScanState css;
-	int			column_count;	/* of the rows below; in the scan tuple, these are
-								 * followed by aggregates */
-	int			last_read;		/* the highest column that is read */
-	int			read_count;
+	int column_count; /* of the rows below; in the scan tuple, these are followed by aggregates */
+	int last_read;    /* the highest column that is read */
+	int read_count;
 	ReadColumn *reads;
-	int			aggregate_count;
-	Aggregate  *aggregates;
-	bool		evaluates;		/* some input has to be evaluated */
+	int aggregate_count;
+	Aggregate *aggregates;
+	bool evaluates; /* some input has to be evaluated */
 
 	/* The block. */
-	HmReadBlock read_block;		/* reads one from the plan below; NULL: rows are read one by one */
-	uint32		rows;
-	uint64		counted;		/* rows that are counted, but not added yet */
-	HmColumn   *columns;		/* those that are read have arrays */
-	MemoryContext context;		/* values that are not passed by value */
+	HmReadBlock read_block; /* reads one from the plan below; NULL: rows are read one by one */
+	uint32 rows;
+	uint64 counted;        /* rows that are counted, but not added yet */
+	HmColumn *columns;     /* those that are read have arrays */
+	MemoryContext context; /* values that are not passed by value */
 
 	/* Groups. */
-	HmGroups   *groups;			/* NULL without GROUP BY */
-	HmAggregateState *states;	/* without GROUP BY */
-	char	  **records;		/* of the block's rows */
-	uint32	   *hashes;
+	HmGroups *groups;         /* NULL without GROUP BY */
+	HmAggregateState *states; /* without GROUP BY */
+	char **records;           /* of the block's rows */
+	uint32 *hashes;
 	TupleTableSlot *write_slot;
 	TupleTableSlot *read_slot;
-	Part	   *source;			/* where rows are read from; NULL: from below */
-	Tuplestorestate *parts[PARTS];	/* being written */
-	List	   *pending;		/* Parts that have been written */
-	uint64		passes;			/* how many parts have been read */
-	uint64		set_aside;		/* rows */
+	Part *source;                  /* where rows are read from; NULL: from below */
+	Tuplestorestate *parts[PARTS]; /* being written */
+	List *pending;                 /* Parts that have been written */
+	uint64 passes;                 /* how many parts have been read */
+	uint64 set_aside;              /* rows */
 
-	bool		source_done;
-	uint32		next_group;
+	bool source_done;
+	uint32 next_group;
 } LookupAggregate;
 
 /*
@@ -208,4 +207,4 @@ extern bool hm_aggregates_next_source(LookupAggregate *state);
 /* Drop all rows that were set aside. */
 extern void hm_aggregates_drop_rows(LookupAggregate *state);
 
-#endif							/* HARMONIA_EXEC_LOOKUP_AGGREGATE_H */
+#endif /* HARMONIA_EXEC_LOOKUP_AGGREGATE_H */

@@ -13,15 +13,14 @@
 #include "compat.h"
 #include "exec/lookup_aggregate.h"
 
-
 /* Columns of the scan tuple, as setrefs.c has left them in expressions. */
 static List *
 column_numbers(List *exprs)
 {
-	List	   *numbers = NIL;
-	ListCell   *cell;
+	List *numbers = NIL;
+	ListCell *cell;
 
-	foreach(cell, exprs)
+	foreach (cell, exprs)
 		numbers = lappend_int(numbers, lfirst_node(Var, cell)->varattno);
 	return numbers;
 }
@@ -30,8 +29,8 @@ void
 hm_aggregates_begin(LookupAggregate *state)
 {
 	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *arguments = list_nth(plan->custom_exprs, HM_AGGREGATE_ARGUMENTS);
-	List	   *filters = list_nth(plan->custom_exprs, HM_AGGREGATE_FILTERS);
+	List *arguments = list_nth(plan->custom_exprs, HM_AGGREGATE_ARGUMENTS);
+	List *filters = list_nth(plan->custom_exprs, HM_AGGREGATE_FILTERS);
 
 	state->aggregate_count = list_length(arguments);
 	state->column_count = list_length(plan->custom_scan_tlist) - state->aggregate_count;
@@ -39,12 +38,12 @@ hm_aggregates_begin(LookupAggregate *state)
 	state->states = palloc0(state->aggregate_count * sizeof(HmAggregateState));
 	for (int i = 0; i < state->aggregate_count; i++)
 	{
-		Aggregate  *aggregate = &state->aggregates[i];
-		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist,
-										   state->column_count + i);
-		Aggref	   *aggref = castNode(Aggref, entry->expr);
-		Expr	   *argument = list_nth(arguments, i);
-		List	   *filter = list_nth(filters, i);
+		Aggregate *aggregate = &state->aggregates[i];
+		TargetEntry *entry =
+			list_nth_node(TargetEntry, plan->custom_scan_tlist, state->column_count + i);
+		Aggref *aggref = castNode(Aggref, entry->expr);
+		Expr *argument = list_nth(arguments, i);
+		List *filter = list_nth(filters, i);
 
 		hm_aggregate_check_permissions(aggref);
 		aggregate->function = hm_aggregate_lookup(aggref->aggfnoid);
@@ -76,13 +75,13 @@ block_reader(const CustomScanState *child)
 static void
 begin_reads(LookupAggregate *state, PlanState *child)
 {
-	TupleDesc	desc = ExecGetResultType(child);
+	TupleDesc desc = ExecGetResultType(child);
 	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *arguments = list_nth(plan->custom_exprs, HM_AGGREGATE_ARGUMENTS);
-	Bitmapset  *columns = NULL;
-	Bitmapset  *values = NULL;
-	int			member = -1;
-	bool		references = false;
+	List *arguments = list_nth(plan->custom_exprs, HM_AGGREGATE_ARGUMENTS);
+	Bitmapset *columns = NULL;
+	Bitmapset *values = NULL;
+	int member = -1;
+	bool references = false;
 
 	pull_varattnos((Node *) plan->custom_exprs, INDEX_VAR, &columns);
 	for (int i = 0; i < HM_AGGREGATE_EXPRS_LENGTH; i++)
@@ -92,8 +91,8 @@ begin_reads(LookupAggregate *state, PlanState *child)
 	}
 	for (int i = 0; i < state->aggregate_count; i++)
 	{
-		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist,
-										   state->column_count + i);
+		TargetEntry *entry =
+			list_nth_node(TargetEntry, plan->custom_scan_tlist, state->column_count + i);
 
 		if (castNode(Aggref, entry->expr)->aggfnoid != F_COUNT_ANY ||
 			state->aggregates[i].column == 0)
@@ -127,14 +126,14 @@ static void
 begin_groups(LookupAggregate *state, EState *estate, TupleDesc desc)
 {
 	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *keys = list_nth(plan->custom_exprs, HM_AGGREGATE_KEYS);
-	List	   *kept = list_nth(plan->custom_exprs, HM_AGGREGATE_KEPT);
-	TupleDesc	set_aside_desc;
+	List *keys = list_nth(plan->custom_exprs, HM_AGGREGATE_KEYS);
+	List *kept = list_nth(plan->custom_exprs, HM_AGGREGATE_KEPT);
+	TupleDesc set_aside_desc;
 
 	if (keys == NIL)
 		return;
-	state->groups = hm_groups_create(column_numbers(keys), column_numbers(kept),
-									 state->aggregate_count, desc);
+	state->groups =
+		hm_groups_create(column_numbers(keys), column_numbers(kept), state->aggregate_count, desc);
 	state->records = palloc(HM_BLOCK_ROWS * sizeof(char *));
 	state->hashes = palloc(HM_BLOCK_ROWS * sizeof(uint32));
 	for (int i = 0; i < state->aggregate_count; i++)
@@ -158,7 +157,7 @@ begin_groups(LookupAggregate *state, EState *estate, TupleDesc desc)
 void
 hm_aggregates_begin_rows(LookupAggregate *state, EState *estate)
 {
-	PlanState  *child = linitial(state->css.custom_ps);
+	PlanState *child = linitial(state->css.custom_ps);
 
 	begin_reads(state, child);
 	begin_groups(state, estate, ExecGetResultType(child));

@@ -39,16 +39,16 @@
  * column of GROUP BY took 110 ns and 30 ns.  To measure again, set
  * harmonia.enable_lookup_aggregate to off.  The number of all rows is added once a block.
  */
-#define ADD_OPERATORS	0.4
-#define GROUP_OPERATORS	0.3
+#define ADD_OPERATORS 0.4
+#define GROUP_OPERATORS 0.3
 
 /* What a lookup aggregate has to compute. */
 typedef struct Wanted
 {
-	List	   *keys;			/* expressions of GROUP BY */
-	List	   *kept;			/* columns that depend on these */
-	List	   *aggregates;		/* Aggrefs */
-	List	   *having;			/* clauses */
+	List *keys;       /* expressions of GROUP BY */
+	List *kept;       /* columns that depend on these */
+	List *aggregates; /* Aggrefs */
+	List *having;     /* clauses */
 } Wanted;
 
 /* What the path hands over to the plan: the order of custom_private. */
@@ -72,13 +72,13 @@ enum PathPrivate
 static Expr *
 argument_of(const Aggref *aggref, const Path *lookup)
 {
-	Expr	   *argument;
+	Expr *argument;
 
 	if (aggref->args == NIL)
 		return NULL;
 	argument = linitial_node(TargetEntry, aggref->args)->expr;
-	return aggref->aggfnoid == F_COUNT_ANY && hm_lookup_scan_compares(lookup, argument) ?
-		NULL : argument;
+	return aggref->aggfnoid == F_COUNT_ANY && hm_lookup_scan_compares(lookup, argument) ? NULL :
+																						  argument;
 }
 
 /* Whether an aggregate has work to do for each row. */
@@ -92,8 +92,8 @@ static bool
 can_compute(Aggref *aggref)
 {
 	return aggref->agglevelsup == 0 && aggref->aggdistinct == NIL && aggref->aggorder == NIL &&
-		hm_aggregate_lookup(aggref->aggfnoid) != NULL &&
-		!contain_volatile_functions((Node *) aggref) && !contain_subplans((Node *) aggref);
+		   hm_aggregate_lookup(aggref->aggfnoid) != NULL &&
+		   !contain_volatile_functions((Node *) aggref) && !contain_subplans((Node *) aggref);
 }
 
 /*
@@ -103,7 +103,7 @@ can_compute(Aggref *aggref)
 static bool
 collect(Node *node, void *context)
 {
-	Wanted	   *wanted = context;
+	Wanted *wanted = context;
 
 	if (node == NULL || list_member(wanted->keys, node))
 		return false;
@@ -126,8 +126,7 @@ collect(Node *node, void *context)
 static bool
 can_group(List *clauses, List *keys)
 {
-	ListCell   *clause,
-			   *key;
+	ListCell *clause, *key;
 
 	forboth(clause, clauses, key, keys)
 	{
@@ -143,17 +142,17 @@ can_group(List *clauses, List *keys)
 static bool
 can_read(const Wanted *wanted, const Path *lookup)
 {
-	List	   *columns = list_concat_copy(wanted->keys, wanted->kept);
-	ListCell   *cell;
+	List *columns = list_concat_copy(wanted->keys, wanted->kept);
+	ListCell *cell;
 
-	foreach(cell, wanted->aggregates)
+	foreach (cell, wanted->aggregates)
 	{
-		Aggref	   *aggref = lfirst_node(Aggref, cell);
+		Aggref *aggref = lfirst_node(Aggref, cell);
 
-		columns = list_concat(columns,
-							  pull_var_clause((Node *) list_make2(argument_of(aggref, lookup),
-																  aggref->aggfilter),
-											  PVC_INCLUDE_PLACEHOLDERS));
+		columns = list_concat(
+			columns,
+			pull_var_clause((Node *) list_make2(argument_of(aggref, lookup), aggref->aggfilter),
+							PVC_INCLUDE_PLACEHOLDERS));
 	}
 	return list_difference(columns, lookup->pathtarget->exprs) == NIL;
 }
@@ -175,12 +174,12 @@ is_lookup(const Path *path)
 static Path *
 find_lookup(List *paths)
 {
-	Path	   *best = NULL;
-	ListCell   *cell;
+	Path *best = NULL;
+	ListCell *cell;
 
-	foreach(cell, paths)
+	foreach (cell, paths)
 	{
-		Path	   *path = lfirst(cell);
+		Path *path = lfirst(cell);
 
 		if (is_lookup(path) && (best == NULL || path->total_cost < best->total_cost))
 			best = path;
@@ -198,16 +197,16 @@ plan_lookup_aggregate(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List
 					  List *clauses, List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	List	   *columns = NIL;
-	List	   *arguments = NIL;
-	List	   *filters = NIL;
-	ListCell   *cell;
+	List *columns = NIL;
+	List *arguments = NIL;
+	List *filters = NIL;
+	ListCell *cell;
 
-	foreach(cell, ((Plan *) linitial(plans))->targetlist)
+	foreach (cell, ((Plan *) linitial(plans))->targetlist)
 		columns = lappend(columns, lfirst_node(TargetEntry, cell)->expr);
-	foreach(cell, (List *) list_nth(path->custom_private, PATH_AGGREGATES))
+	foreach (cell, (List *) list_nth(path->custom_private, PATH_AGGREGATES))
 	{
-		Aggref	   *aggref = lfirst_node(Aggref, cell);
+		Aggref *aggref = lfirst_node(Aggref, cell);
 
 		columns = lappend(columns, aggref);
 		arguments = lappend(arguments, argument_of(aggref, linitial(path->custom_paths)));
@@ -218,17 +217,15 @@ plan_lookup_aggregate(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List
 	 * In all other expressions, setrefs.c replaces what is in the scan tuple by
 	 * references to it.
 	 */
-	foreach(cell, columns)
+	foreach (cell, columns)
 		scan->custom_scan_tlist =
 			lappend(scan->custom_scan_tlist,
 					makeTargetEntry(copyObject(lfirst(cell)),
-									(AttrNumber) (foreach_current_index(cell) + 1),
-									NULL, false));
+									(AttrNumber) (foreach_current_index(cell) + 1), NULL, false));
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = list_nth(path->custom_private, PATH_HAVING);
 	scan->custom_exprs = list_make4(list_nth(path->custom_private, PATH_KEYS),
-									list_nth(path->custom_private, PATH_KEPT),
-									arguments, filters);
+									list_nth(path->custom_private, PATH_KEPT), arguments, filters);
 	scan->custom_plans = plans;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_aggregate_methods;
@@ -256,14 +253,14 @@ static void
 cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, double groups,
 			   Path *path)
 {
-	double		operators = list_length(hm_group_clause(root)) * GROUP_OPERATORS;
-	Cost		startup = lookup->total_cost;
-	QualCost	cost;
-	ListCell   *cell;
+	double operators = list_length(hm_group_clause(root)) * GROUP_OPERATORS;
+	Cost startup = lookup->total_cost;
+	QualCost cost;
+	ListCell *cell;
 
-	foreach(cell, wanted->aggregates)
+	foreach (cell, wanted->aggregates)
 	{
-		Aggref	   *aggref = lfirst_node(Aggref, cell);
+		Aggref *aggref = lfirst_node(Aggref, cell);
 
 		if (adds_each_row(aggref, wanted, lookup))
 			operators += ADD_OPERATORS;
@@ -282,8 +279,8 @@ cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, doub
 		cost_qual_eval(&cost, wanted->having, root);
 		path->startup_cost += cost.startup;
 		path->total_cost += cost.startup + cost.per_tuple * groups;
-		path->rows = clamp_row_est(groups * clauselist_selectivity(root, wanted->having, 0,
-																   JOIN_INNER, NULL));
+		path->rows = clamp_row_est(
+			groups * clauselist_selectivity(root, wanted->having, 0, JOIN_INNER, NULL));
 	}
 }
 
@@ -295,10 +292,9 @@ static Path *
 make_path(PlannerInfo *root, RelOptInfo *rel, Path *lookup, const Wanted *wanted)
 {
 	CustomPath *path = makeNode(CustomPath);
-	double		groups = count_groups(root, wanted, lookup->rows);
-	Size		per_group = hm_groups_record_memory(list_length(wanted->keys),
-													list_length(wanted->kept),
-													list_length(wanted->aggregates));
+	double groups = count_groups(root, wanted, lookup->rows);
+	Size per_group = hm_groups_record_memory(list_length(wanted->keys), list_length(wanted->kept),
+											 list_length(wanted->aggregates));
 
 	if (wanted->keys != NIL && groups * (double) per_group > (double) get_hash_memory_limit())
 		return NULL;
@@ -310,8 +306,8 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Path *lookup, const Wanted *wanted
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
 	path->custom_paths = list_make1(lookup);
-	path->custom_private = list_make4(wanted->keys, wanted->kept, wanted->aggregates,
-									  wanted->having);
+	path->custom_private =
+		list_make4(wanted->keys, wanted->kept, wanted->aggregates, wanted->having);
 	hm_inherit_disabled_nodes(&path->path, lookup);
 	cost_aggregate(root, wanted, lookup, groups, &path->path);
 	return &path->path;
@@ -321,9 +317,9 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Path *lookup, const Wanted *wanted
 static RelOptInfo *
 find_partially_grouped(PlannerInfo *root, const RelOptInfo *grouped)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, root->upper_rels[UPPERREL_PARTIAL_GROUP_AGG])
+	foreach (cell, root->upper_rels[UPPERREL_PARTIAL_GROUP_AGG])
 	{
 		RelOptInfo *rel = lfirst_node(RelOptInfo, cell);
 
@@ -342,13 +338,13 @@ add_parallel_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, Lis
 				  GroupPathExtraData *extra)
 {
 	RelOptInfo *partial = find_partially_grouped(root, grouped);
-	Path	   *lookup = find_lookup(input->partial_pathlist);
-	List	   *clauses = hm_group_clause(root);
-	Wanted		wanted = {.keys = keys};
+	Path *lookup = find_lookup(input->partial_pathlist);
+	List *clauses = hm_group_clause(root);
+	Wanted wanted = {.keys = keys};
 	AggStrategy strategy = AGG_PLAIN;
 	AggClauseCosts costs = {0};
-	Path	   *path;
-	double		rows;
+	Path *path;
+	double rows;
 
 	if (partial == NULL || lookup == NULL || !partial->consider_parallel ||
 		collect((Node *) partial->reltarget->exprs, &wanted) || wanted.aggregates == NIL ||
@@ -369,20 +365,20 @@ add_parallel_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, Lis
 	path = (Path *) create_gather_path(root, partial, path, partial->reltarget, NULL, &rows);
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
 	wanted.having = (List *) extra->havingQual;
-	add_path(grouped, (Path *)
-			 create_agg_path(root, grouped, path, grouped->reltarget, strategy,
-							 AGGSPLIT_FINAL_DESERIAL, clauses, wanted.having, &costs,
-							 count_groups(root, &wanted, input->cheapest_total_path->rows)));
+	add_path(grouped, (Path *) create_agg_path(
+						  root, grouped, path, grouped->reltarget, strategy,
+						  AGGSPLIT_FINAL_DESERIAL, clauses, wanted.having, &costs,
+						  count_groups(root, &wanted, input->cheapest_total_path->rows)));
 }
 
 void
 hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 						  GroupPathExtraData *extra)
 {
-	Query	   *parse = root->parse;
-	Path	   *lookup = find_lookup(input->pathlist);
-	Wanted		wanted = {0};
-	Path	   *path;
+	Query *parse = root->parse;
+	Path *lookup = find_lookup(input->pathlist);
+	Wanted wanted = {0};
+	Path *path;
 
 	if (!parse->hasAggs || parse->groupingSets != NIL || parse->hasTargetSRFs)
 		return;

@@ -15,10 +15,10 @@
 #include "exec/lookup_aggregate.h"
 
 /* A block ends after this many bytes of values that are not passed by value. */
-#define BLOCK_BYTES		(1024 * 1024)
+#define BLOCK_BYTES (1024 * 1024)
 
 /* What is kept in memory of each part of the rows that are set aside, in kB. */
-#define PART_KILOBYTES	64
+#define PART_KILOBYTES 64
 
 /* ----------------------------------------------------------------
  *		Reading blocks
@@ -29,14 +29,14 @@
 static Size
 append_row(LookupAggregate *state, const Datum *values, const bool *nulls)
 {
-	Size		bytes = 0;
+	Size bytes = 0;
 
 	for (int i = 0; i < state->read_count; i++)
 	{
 		const ReadColumn *read = &state->reads[i];
 		const HmColumn *column = &state->columns[read->column - 1];
-		Datum		value = values[read->column - 1];
-		bool		is_null = nulls[read->column - 1];
+		Datum value = values[read->column - 1];
+		bool is_null = nulls[read->column - 1];
 
 		if (!read->by_value && !read->nulls_only && !is_null)
 		{
@@ -71,15 +71,15 @@ count_child(CustomScanState *child)
 static void
 read_block(LookupAggregate *state)
 {
-	PlanState  *child = linitial(state->css.custom_ps);
+	PlanState *child = linitial(state->css.custom_ps);
 	CustomScanState *node = (CustomScanState *) child;
-	uint64		rows = state->counted;
+	uint64 rows = state->counted;
 
 	if (rows == 0)
 	{
 		hm_child_enter(child);
 		rows = only_counts(state) ? count_child(node) :
-			state->read_block(node, state->columns, HM_BLOCK_ROWS);
+									state->read_block(node, state->columns, HM_BLOCK_ROWS);
 		hm_child_leave(child, rows);
 	}
 	state->rows = (uint32) Min(rows, PG_UINT32_MAX);
@@ -91,8 +91,8 @@ read_block(LookupAggregate *state)
 static void
 read_child(LookupAggregate *state)
 {
-	PlanState  *child = linitial(state->css.custom_ps);
-	Size		bytes = 0;
+	PlanState *child = linitial(state->css.custom_ps);
+	Size bytes = 0;
 
 	while (state->rows < HM_BLOCK_ROWS && bytes < BLOCK_BYTES)
 	{
@@ -114,7 +114,7 @@ read_part(LookupAggregate *state)
 {
 	TupleTableSlot *slot = state->read_slot;
 	TupleTableSlot *row = state->css.ss.ss_ScanTupleSlot;
-	Size		bytes = 0;
+	Size bytes = 0;
 
 	ExecClearTuple(row);
 	while (state->rows < HM_BLOCK_ROWS && bytes < BLOCK_BYTES)
@@ -160,12 +160,11 @@ static void
 set_aside(LookupAggregate *state, uint32 row)
 {
 	TupleTableSlot *slot = state->write_slot;
-	uint32		part = state->hashes[row] >> (32 - PART_BITS);
+	uint32 part = state->hashes[row] >> (32 - PART_BITS);
 
 	if (state->parts[part] == NULL)
 	{
-		MemoryContext old =
-			MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
+		MemoryContext old = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
 
 		state->parts[part] = tuplestore_begin_heap(false, false, PART_KILOBYTES);
 		MemoryContextSwitchTo(old);
@@ -175,8 +174,7 @@ set_aside(LookupAggregate *state, uint32 row)
 	{
 		const HmColumn *column = &state->columns[state->reads[i].column - 1];
 
-		slot->tts_values[i] = state->reads[i].nulls_only ? BoolGetDatum(true) :
-			column->values[row];
+		slot->tts_values[i] = state->reads[i].nulls_only ? BoolGetDatum(true) : column->values[row];
 		slot->tts_isnull[i] = column->nulls[row];
 	}
 	tuplestore_puttupleslot(state->parts[part], ExecStoreVirtualTuple(slot));
@@ -188,8 +186,7 @@ hm_aggregates_find_groups(LookupAggregate *state)
 {
 	const char *none = hm_groups_no_record(state->groups);
 
-	hm_groups_find(state->groups, state->columns, state->rows, state->records,
-				   state->hashes);
+	hm_groups_find(state->groups, state->columns, state->rows, state->records, state->hashes);
 	for (uint32 row = 0; row < state->rows; row++)
 	{
 		if (state->records[row] == none)
@@ -205,7 +202,7 @@ finish_parts(LookupAggregate *state, uint32 level)
 
 	for (int i = 0; i < PARTS; i++)
 	{
-		Part	   *part;
+		Part *part;
 
 		if (state->parts[i] == NULL)
 			continue;
@@ -251,10 +248,10 @@ hm_aggregates_next_source(LookupAggregate *state)
 void
 hm_aggregates_drop_rows(LookupAggregate *state)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	finish_parts(state, 0);
-	foreach(cell, state->pending)
+	foreach (cell, state->pending)
 		tuplestore_end(((Part *) lfirst(cell))->rows);
 	list_free_deep(state->pending);
 	state->pending = NIL;

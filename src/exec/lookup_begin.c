@@ -12,8 +12,8 @@
 #include "exec/lookup_node.h"
 
 /*
- * Whether rows with equal values of a column are all that its field of composite keys leads to, in the
- * only target.
+ * Whether rows with equal values of a column are all that its field of composite keys leads to, in
+ * the only target.
  */
 static bool
 field_is_exact(const LookupNode *lookup, int column)
@@ -22,14 +22,14 @@ field_is_exact(const LookupNode *lookup, int column)
 	const HmField *field = &target->fields.fields[column];
 
 	return !lookup->several_targets && target->index != NULL && hm_field_is_exact(field) &&
-		!hm_field_shares_null(field);
+		   !hm_field_shares_null(field);
 }
 
 static void
 begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 {
-	RowKey	   *key = &lookup->keys[number];
-	Expr	   *column = argument;
+	RowKey *key = &lookup->keys[number];
+	Expr *column = argument;
 
 	key->strategy = (StrategyNumber) plan->strategy;
 	key->type = hm_column_key_type(lookup->plan.composite, plan->key_type);
@@ -39,8 +39,8 @@ begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 	key->argument = ExecInitExpr(argument, &lookup->node.css.ss.ps);
 	key->is_exact = key->type->type == plan->type && key->type->exact;
 	lookup->may_be_fuzzy |= hm_may_be_fuzzy(hm_key_type_id(key->type), plan->type) ||
-		(lookup->plan.composite &&
-		 (key->strategy != BTEqualStrategyNumber || !field_is_exact(lookup, number)));
+							(lookup->plan.composite && (key->strategy != BTEqualStrategyNumber ||
+														!field_is_exact(lookup, number)));
 	while (IsA(column, RelabelType))
 		column = ((RelabelType *) column)->arg;
 	if (plan->is_array)
@@ -52,26 +52,26 @@ begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 	else if (IsA(column, Var))
 		key->column = lookup->sources[((Var *) column)->varattno - 1];
 	Assert(key->column >= 0);
-	lookup->plain_columns &= key->is_exact && key->strategy == BTEqualStrategyNumber &&
-		key->column > 0;
+	lookup->plain_columns &=
+		key->is_exact && key->strategy == BTEqualStrategyNumber && key->column > 0;
 }
 
 static void
 begin_keys(LookupNode *lookup)
 {
 	const LookupPlan *plan = &lookup->plan;
-	ListCell   *key,
-			   *argument;
+	ListCell *key, *argument;
 
 	lookup->key_count = list_length(plan->keys);
 	lookup->keys = palloc0(lookup->key_count * sizeof(RowKey));
-	lookup->plain_columns = lookup->plan.composite && !lookup->several_targets &&
-		lookup->target_count > 0;
+	lookup->plain_columns =
+		lookup->plan.composite && !lookup->several_targets && lookup->target_count > 0;
 	forboth(key, plan->keys, argument, plan->arguments)
 		begin_key(lookup, foreach_current_index(key), lfirst(key), lfirst(argument));
 	lookup->plain_key = lookup->key_count == 1 && !lookup->plan.composite &&
-		lookup->keys[0].column > 0 && lookup->keys[0].strategy == BTEqualStrategyNumber &&
-		((LookupKey *) linitial(plan->keys))->type == lookup->key_type->type;
+						lookup->keys[0].column > 0 &&
+						lookup->keys[0].strategy == BTEqualStrategyNumber &&
+						((LookupKey *) linitial(plan->keys))->type == lookup->key_type->type;
 
 	/* The fetch compares values of a plain column, so the clause need not be evaluated. */
 	if (lookup->plain_key && !lookup->key_type->exact)
@@ -82,14 +82,14 @@ static void
 begin_sources(LookupNode *lookup)
 {
 	const List *sources = lookup->plan.sources;
-	Bitmapset  *wanted = NULL;
-	ListCell   *cell;
+	Bitmapset *wanted = NULL;
+	ListCell *cell;
 
 	lookup->column_count = list_length(sources);
 	lookup->sources = palloc(Max(1, lookup->column_count) * sizeof(int));
-	foreach(cell, sources)
+	foreach (cell, sources)
 	{
-		int			source = lfirst_int(cell);
+		int source = lfirst_int(cell);
 
 		lookup->sources[foreach_current_index(cell)] = source;
 		if (source > 0)
@@ -104,8 +104,8 @@ begin_sources(LookupNode *lookup)
 static void
 add_columns(List *exprs, Bitmapset **columns)
 {
-	Bitmapset  *attributes = NULL;
-	int			attribute = -1;
+	Bitmapset *attributes = NULL;
+	int attribute = -1;
 
 	pull_varattnos((Node *) exprs, INDEX_VAR, &attributes);
 	while ((attribute = bms_next_member(attributes, attribute)) >= 0)
@@ -130,12 +130,12 @@ add_sources(const LookupNode *lookup, int source, Bitmapset **columns)
 static bool
 returns_columns(List *tlist, List **columns)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	*columns = NIL;
-	foreach(cell, tlist)
+	foreach (cell, tlist)
 	{
-		Var		   *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+		Var *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
 
 		if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= 0)
 			return false;
@@ -152,9 +152,8 @@ static void
 begin_fill(LookupNode *lookup, SlotFill *fill, TupleTableSlot *slot, List *to, List *from,
 		   const int *kept)
 {
-	ListCell   *to_cell,
-			   *from_cell;
-	int			room = Max(1, list_length(to));
+	ListCell *to_cell, *from_cell;
+	int room = Max(1, list_length(to));
 
 	fill->slot = slot;
 	fill->outer_to = palloc(room * sizeof(int));
@@ -163,7 +162,7 @@ begin_fill(LookupNode *lookup, SlotFill *fill, TupleTableSlot *slot, List *to, L
 	fill->inner_from = palloc(room * sizeof(int));
 	forboth(to_cell, to, from_cell, from)
 	{
-		int			column = lfirst_int(from_cell);
+		int column = lfirst_int(from_cell);
 
 		if (lookup->sources[column] > 0)
 		{
@@ -182,7 +181,7 @@ begin_fill(LookupNode *lookup, SlotFill *fill, TupleTableSlot *slot, List *to, L
 static bool
 has_inner(const LookupNode *lookup, const Bitmapset *columns)
 {
-	int			column = -1;
+	int column = -1;
 
 	while ((column = bms_next_member(columns, column)) >= 0)
 	{
@@ -195,24 +194,24 @@ has_inner(const LookupNode *lookup, const Bitmapset *columns)
 /*
  * Decide which columns of outer rows are kept, and how slots are filled.
  *
- * A semijoin's key can be asked for, too: if a table is joined above it by an equal column, PostgreSQL may
- * compare that with the inner key as well as with the outer one.  Then each row is returned with its first match.
+ * A semijoin's key can be asked for, too: if a table is joined above it by an equal column,
+ * PostgreSQL may compare that with the inner key as well as with the outer one.  Then each row is
+ * returned with its first match.
  */
 static void
 begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 {
 	CustomScan *plan = (CustomScan *) lookup->node.css.ss.ps.plan;
-	KeptRows   *rows = &lookup->batch.rows;
-	bool		direct;
-	List	   *result_from,
-			   *result_to = NIL;
-	List	   *candidate_columns = NIL;
-	Bitmapset  *evaluated = NULL;
-	Bitmapset  *returned = NULL;
-	Bitmapset  *needed = NULL;
-	int		   *kept = palloc0(Max(1, lookup->column_count) * sizeof(int));
-	int			count = 0;
-	int			column = -1;
+	KeptRows *rows = &lookup->batch.rows;
+	bool direct;
+	List *result_from, *result_to = NIL;
+	List *candidate_columns = NIL;
+	Bitmapset *evaluated = NULL;
+	Bitmapset *returned = NULL;
+	Bitmapset *needed = NULL;
+	int *kept = palloc0(Max(1, lookup->column_count) * sizeof(int));
+	int count = 0;
+	int column = -1;
 
 	direct = returns_columns(plan->scan.plan.targetlist, &result_from);
 	add_columns(plan->scan.plan.qual, &evaluated);
@@ -223,7 +222,8 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &returned);
 	needed = bms_add_members(needed, returned);
-	lookup->marks = lookup->one_match && (lookup->plan.type == JOIN_ANTI || !has_inner(lookup, returned));
+	lookup->marks =
+		lookup->one_match && (lookup->plan.type == JOIN_ANTI || !has_inner(lookup, returned));
 	if (lookup->plain_key && !lookup->key_type->exact)
 		add_sources(lookup, lookup->keys[0].column, &needed);
 
@@ -282,7 +282,7 @@ Index
 hm_lookup_relid(const LookupNode *lookup)
 {
 	CustomScan *plan = (CustomScan *) lookup->node.css.ss.ps.plan;
-	int			column = 0;
+	int column = 0;
 
 	if (lookup->is_table)
 		return plan->scan.scanrelid;
@@ -296,11 +296,10 @@ static void
 begin_targets(LookupNode *lookup)
 {
 	const LookupPlan *plan = &lookup->plan;
-	int			count = list_length(plan->targets);
-	Bitmapset  *needed = hm_pruning_begin(&lookup->pruning, &lookup->node.css.ss.ps,
-										  plan->pruning, plan->prune_steps,
-										  hm_lookup_relid(lookup), count);
-	int			number = -1;
+	int count = list_length(plan->targets);
+	Bitmapset *needed = hm_pruning_begin(&lookup->pruning, &lookup->node.css.ss.ps, plan->pruning,
+										 plan->prune_steps, hm_lookup_relid(lookup), count);
+	int number = -1;
 
 	lookup->several_targets = count > 1;
 	lookup->targets = palloc0(count * sizeof(SearchTarget));
@@ -311,8 +310,8 @@ begin_targets(LookupNode *lookup)
 }
 
 /*
- * The size of the batch's keys: those of the index or, if the batch keeps the keys of columns, of the
- * column that shares are about.
+ * The size of the batch's keys: those of the index or, if the batch keeps the keys of columns, of
+ * the column that shares are about.
  */
 static Size
 batch_key_size(const LookupNode *lookup)
@@ -373,9 +372,9 @@ static List *
 begin_quals(LookupNode *lookup)
 {
 	const LookupPlan *plan = &lookup->plan;
-	PlanState  *state = &lookup->node.css.ss.ps;
-	List	   *other_quals = hm_has_outer(lookup) ?
-		list_difference(plan->quals, plan->key_clauses) : NIL;
+	PlanState *state = &lookup->node.css.ss.ps;
+	List *other_quals =
+		hm_has_outer(lookup) ? list_difference(plan->quals, plan->key_clauses) : NIL;
 
 	lookup->inner_quals = ExecInitQual(plan->inner_quals, state);
 	lookup->quals = ExecInitQual(lookup->is_table ? plan->key_clauses : plan->quals, state);
@@ -389,8 +388,8 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 {
 	const CustomScan *scan = (CustomScan *) lookup->node.css.ss.ps.plan;
 	LookupPlan *plan = &lookup->plan;
-	List	   *other_quals;
-	TupleDesc	rows;
+	List *other_quals;
+	TupleDesc rows;
 
 	hm_lookup_plan_read(plan, scan);
 	lookup->is_table = scan->scan.scanrelid > 0;
@@ -403,7 +402,8 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 		lookup->key_type = hm_column_key_type(plan->composite, plan->key_type);
 	}
 	if (lookup->is_table)
-		lookup->column_count = RelationGetNumberOfAttributes(lookup->node.css.ss.ss_currentRelation);
+		lookup->column_count =
+			RelationGetNumberOfAttributes(lookup->node.css.ss.ss_currentRelation);
 	else
 		begin_sources(lookup);
 	begin_targets(lookup);

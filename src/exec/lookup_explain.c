@@ -32,17 +32,17 @@ hm_explain_join_type(JoinType type, ExplainState *es)
 }
 
 /*
- * Show the inner table, under a label, as the query names it, and the indexes of its targets.  Targets
- * that were pruned when the node began are only counted, as "Subplans Removed", as an
+ * Show the inner table, under a label, as the query names it, and the indexes of its targets.
+ * Targets that were pruned when the node began are only counted, as "Subplans Removed", as an
  * Append does.
  */
 static void
 explain_targets(const char *label, LookupNode *lookup, ExplainState *es)
 {
-	Index		inner = hm_lookup_relid(lookup);
-	List	   *indexes = NIL;
-	List	   *tables = NIL;
-	Bitmapset  *unused = NULL;
+	Index inner = hm_lookup_relid(lookup);
+	List *indexes = NIL;
+	List *tables = NIL;
+	Bitmapset *unused = NULL;
 
 	if (lookup->is_table)
 	{
@@ -96,14 +96,13 @@ hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	LookupNode *lookup = (LookupNode *) node;
 	const LookupPlan *plan = &lookup->plan;
-	bool		is_join = hm_has_outer(lookup);
+	bool is_join = hm_has_outer(lookup);
 
 	if (is_join)
 		hm_explain_join_type(lookup->plan.type, es);
 	explain_targets(is_join ? "Inner Table" : "Table", lookup, es);
 	hm_explain_clauses("Index Cond", plan->key_clauses, node, ancestors, es);
-	hm_explain_clauses(is_join ? "Inner Filter" : "Filter", plan->inner_quals, node, ancestors,
-					   es);
+	hm_explain_clauses(is_join ? "Inner Filter" : "Filter", plan->inner_quals, node, ancestors, es);
 	if (is_join)
 		hm_explain_clauses("Join Filter", list_difference(plan->quals, plan->key_clauses), node,
 						   ancestors, es);

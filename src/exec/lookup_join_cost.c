@@ -16,16 +16,17 @@
 #include "exec/lookup_join_plan.h"
 
 /*
- * Testing whether a target's share allows a probe costs a tenth of an operator.  Finding a key's targets by
- * all shares at once (lookup_join_shares.c) costs no more than two, whatever their number.
+ * Testing whether a target's share allows a probe costs a tenth of an operator.  Finding a key's
+ * targets by all shares at once (lookup_join_shares.c) costs no more than two, whatever their
+ * number.
  */
-#define ROUTING_OPERATORS	0.1
-#define DIVIDING_OPERATORS	2
+#define ROUTING_OPERATORS 0.1
+#define DIVIDING_OPERATORS 2
 
 Cost
 hm_cost_routing(double probes, bool points, List *targets)
 {
-	double		operators = list_length(targets) * ROUTING_OPERATORS;
+	double operators = list_length(targets) * ROUTING_OPERATORS;
 
 	if (list_length(targets) == 1)
 		return 0;
@@ -57,22 +58,24 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 }
 
 /*
- * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each probe; or more, where values
- * that are frequent on both sides meet.
+ * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each
+ * probe; or more, where values that are frequent on both sides meet.
  */
 static double
 expected_hits(PlannerInfo *root, RelOptInfo *inner, JoinKeys *keys, JoinPathExtraData *extra,
 			  double probes, bool distinct, double tuples)
 {
-	List	   *clauses = list_concat_copy(keys->clauses, keys->restrictions);
-	Selectivity selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
+	List *clauses = list_concat_copy(keys->clauses, keys->restrictions);
+	Selectivity selectivity =
+		clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 
 	if (keys->equal && !distinct)
 	{
 		SpecialJoinInfo inner_join = *extra->sjinfo;
 
 		inner_join.jointype = JOIN_INNER;
-		selectivity = Max(selectivity, clauselist_selectivity(root, clauses, 0, JOIN_INNER, &inner_join));
+		selectivity =
+			Max(selectivity, clauselist_selectivity(root, clauses, 0, JOIN_INNER, &inner_join));
 	}
 	return clamp_row_est(probes * selectivity * tuples);
 }
@@ -83,14 +86,14 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 					 bool distinct, int width, double processes, LookupCost *cost)
 {
 	HmLookupWork work = {0};
-	double		tuples = 0;
-	double		hits;
-	ListCell   *cell;
+	double tuples = 0;
+	double hits;
+	ListCell *cell;
 
-	foreach(cell, targets)
+	foreach (cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
 	hits = expected_hits(root, inner, keys, extra, probes, distinct, tuples);
-	*cost = (LookupCost) {0};
+	*cost = (LookupCost){0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;
 	work.batch = hm_join_batch_rows(hm_index_key_size(((HmTarget *) linitial(targets))->index),
@@ -101,12 +104,12 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;
 
-	foreach(cell, targets)
+	foreach (cell, targets)
 	{
-		HmTarget   *target = lfirst(cell);
+		HmTarget *target = lfirst(cell);
 		IndexOptInfo *index = target->index;
-		double		fraction = target->rel->tuples / Max(1.0, tuples);
-		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
+		double fraction = target->rel->tuples / Max(1.0, tuples);
+		double share = hm_share_is_all(&target->share) ? 1.0 : fraction;
 
 		work.probes = work.runs = clamp_row_est(probes * share);
 		work.hits = work.rows = cost->candidates * fraction;
@@ -117,9 +120,10 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 		 * only affects the time.
 		 */
 		if (keys->equal)
-			work.hits = Min(hits * fraction,
-							work.rows + probes * share *
-							(hits > probes * HM_LOOKUP_MANY_HITS ? HM_LOOKUP_FEW_HITS : hits / probes));
+			work.hits = Min(hits * fraction, work.rows + probes * share *
+															 (hits > probes * HM_LOOKUP_MANY_HITS ?
+																  HM_LOOKUP_FEW_HITS :
+																  hits / probes));
 		hm_cost_lookup(root, target->rel, index, &work, &cost->startup, &cost->total);
 		cost->pages += hm_lookup_pages(root, target->rel, index, &work);
 	}
@@ -135,11 +139,11 @@ static List *
 candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (hm_has_columns(index))
 		return extra->restrictlist;
-	foreach(cell, keys->keys)
+	foreach (cell, keys->keys)
 	{
 		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(cell))->type))
 			return extra->restrictlist;
@@ -154,12 +158,12 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 static void
 cost_distinct(Path *path, Size key_size, double rows, double distinct)
 {
-	double		bytes = rows * key_size;
+	double bytes = rows * key_size;
 
 	path->total_cost += rows * cpu_operator_cost;
 	if (distinct * key_size > get_hash_memory_limit())
-		path->total_cost += rows * 2 * cpu_operator_cost * log2(rows) +
-			2 * seq_page_cost * ceil(bytes / BLCKSZ);
+		path->total_cost +=
+			rows * 2 * cpu_operator_cost * log2(rows) + 2 * seq_page_cost * ceil(bytes / BLCKSZ);
 	path->startup_cost = path->total_cost;
 }
 
@@ -173,8 +177,8 @@ only_counted(PlannerInfo *root, const RelOptInfo *joinrel)
 	const Query *query = root->parse;
 
 	return hm_enable_lookup_aggregate && query->hasAggs && query->groupClause == NIL &&
-		query->groupingSets == NIL && joinrel->reltarget->exprs == NIL &&
-		bms_is_subset(root->all_baserels, joinrel->relids);
+		   query->groupingSets == NIL && joinrel->reltarget->exprs == NIL &&
+		   bms_is_subset(root->all_baserels, joinrel->relids);
 }
 
 Cost
@@ -184,14 +188,14 @@ hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel)
 }
 
 void
-hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner,
-				  List *targets, JoinKeys *keys, JoinPathExtraData *extra, double distinct,
+hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner, List *targets,
+				  JoinKeys *keys, JoinPathExtraData *extra, double distinct,
 				  const LookupCost *lookups)
 {
 	const QualCost *target = &path->pathtarget->cost;
-	double		outer_rows = clamp_row_est(outer_path->rows);
-	double		probes = distinct > 0 ? distinct : outer_rows;
-	Cost		row_cost = hm_join_row_cost(root, path->parent);
+	double outer_rows = clamp_row_est(outer_path->rows);
+	double probes = distinct > 0 ? distinct : outer_rows;
+	Cost row_cost = hm_join_row_cost(root, path->parent);
 
 	hm_inherit_disabled_nodes(path, outer_path);
 	path->startup_cost = outer_path->startup_cost;
@@ -200,8 +204,8 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 		cost_distinct(path, hm_index_key_size(((HmTarget *) linitial(targets))->index), outer_rows,
 					  distinct);
 	path->startup_cost += lookups->startup + target->startup;
-	path->total_cost += probes * row_cost + lookups->total + target->startup +
-		target->per_tuple * path->rows;
+	path->total_cost +=
+		probes * row_cost + lookups->total + target->startup + target->per_tuple * path->rows;
 	/* The lookups' costs have one for each row that they return. */
 	path->total_cost -= (cpu_tuple_cost - row_cost) * Min(path->rows, lookups->candidates);
 	hm_add_evaluations(root, path, keys->arguments, outer_rows);

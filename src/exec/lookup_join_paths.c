@@ -29,11 +29,11 @@
 LookupKey *
 hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array)
 {
-	LookupKey  *key = palloc0(sizeof(LookupKey));
-	Oid			left_type;
+	LookupKey *key = palloc0(sizeof(LookupKey));
+	Oid left_type;
 
-	get_op_opfamily_properties(operator, index->opfamily[column], false, &key->strategy,
-							   &left_type, &key->type);
+	get_op_opfamily_properties(operator, index->opfamily[column], false, &key->strategy, &left_type,
+							   &key->type);
 	key->is_array = is_array;
 	key->column = column;
 	key->key_type = hm_index_type_id(index, column);
@@ -44,7 +44,7 @@ void
 hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator, bool is_array,
 				Node *argument, JoinKeys *keys)
 {
-	LookupKey  *key = hm_make_key(index, column, operator, is_array);
+	LookupKey *key = hm_make_key(index, column, operator, is_array);
 
 	if (list_length(keys->exprs) == column)
 		keys->exprs = lappend(keys->exprs, expr);
@@ -63,11 +63,10 @@ static bool
 match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
 			 RestrictInfo *info, JoinKeys *keys)
 {
-	OpExpr	   *clause = (OpExpr *) info->clause;
-	Node	   *key,
-			   *argument;
-	Oid			operator;
-	int			strategy;
+	OpExpr *clause = (OpExpr *) info->clause;
+	Node *key, *argument;
+	Oid operator;
+	int strategy;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
 		!hm_has_collation(index, column, clause->inputcollid) ||
@@ -79,7 +78,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	{
 		key = linitial(clause->args);
 		argument = lsecond(clause->args);
-		operator = clause->opno;
+		operator= clause->opno;
 	}
 	else if (bms_is_subset(info->right_relids, inner->relids) &&
 			 !bms_is_member((int) inner->relid, info->left_relids) &&
@@ -87,7 +86,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	{
 		key = lsecond(clause->args);
 		argument = linitial(clause->args);
-		operator = get_commutator(clause->opno);
+		operator= get_commutator(clause->opno);
 	}
 	else
 		return false;
@@ -108,10 +107,9 @@ bool
 hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
 						  RestrictInfo *info, JoinKeys *keys)
 {
-	OpExpr	   *clause = (OpExpr *) info->clause;
-	Node	   *key,
-			   *argument;
-	Oid			operator;
+	OpExpr *clause = (OpExpr *) info->clause;
+	Node *key, *argument;
+	Oid operator;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 || info->pseudoconstant ||
 		!hm_has_collation(index, column, clause->inputcollid) ||
@@ -119,14 +117,14 @@ hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *in
 		return false;
 	key = linitial(clause->args);
 	argument = lsecond(clause->args);
-	operator = clause->opno;
+	operator= clause->opno;
 	if (!hm_is_key(root, inner, index, column, key))
 	{
 		if (!hm_is_key(root, inner, index, column, argument))
 			return false;
 		key = argument;
 		argument = linitial(clause->args);
-		operator = get_commutator(operator);
+		operator= get_commutator(operator);
 	}
 	if (!OidIsValid(operator) || !bms_is_empty(pull_varnos(root, argument)) ||
 		contain_volatile_functions((Node *) info) ||
@@ -145,27 +143,27 @@ hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
 
 /*
  * Collect the key clauses of a join for an index of several columns: for as many of its first
- * columns as have one, or a value that a restriction of the inner side gives them.  Returns whether there is a
- * key clause.
+ * columns as have one, or a value that a restriction of the inner side gives them.  Returns whether
+ * there is a key clause.
  */
 static bool
-match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
-			  JoinType type, RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
+			  RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
 {
-	*keys = (JoinKeys) {0};
+	*keys = (JoinKeys){0};
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
-		bool		found = false;
-		ListCell   *cell;
+		bool found = false;
+		ListCell *cell;
 
-		foreach(cell, restrictions)
+		foreach (cell, restrictions)
 		{
 			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 			if (!found && hm_decides_match(type, joinrel, info))
 				found = match_clause(root, inner, index, i, info, keys);
 		}
-		foreach(cell, inner->baserestrictinfo)
+		foreach (cell, inner->baserestrictinfo)
 		{
 			if (!found)
 				found = hm_join_match_restriction(root, inner, index, i, lfirst(cell), keys);
@@ -181,15 +179,15 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
  * by equality, or from below and from above.
  */
 static bool
-match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
-				   JoinType type, RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
+				   RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (hm_has_columns(index))
 		return match_columns(root, inner, index, type, joinrel, restrictions, keys);
-	*keys = (JoinKeys) {0};
-	foreach(cell, restrictions)
+	*keys = (JoinKeys){0};
+	foreach (cell, restrictions)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
@@ -203,9 +201,9 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 static bool
 has_pseudoconstant(List *infos)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, infos)
+	foreach (cell, infos)
 	{
 		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
 			return true;
@@ -217,7 +215,7 @@ has_pseudoconstant(List *infos)
 static bool
 read_row(List *exprs, Index relid)
 {
-	Bitmapset  *attributes = NULL;
+	Bitmapset *attributes = NULL;
 
 	pull_varattnos((Node *) exprs, relid, &attributes);
 	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
@@ -226,11 +224,11 @@ read_row(List *exprs, Index relid)
 bool
 hm_join_can_read(RelOptInfo *inner)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, inner->reltarget->exprs)
+	foreach (cell, inner->reltarget->exprs)
 	{
-		Var		   *column = lfirst(cell);
+		Var *column = lfirst(cell);
 
 		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
 			return false;
@@ -245,9 +243,9 @@ hm_join_can_read(RelOptInfo *inner)
 static bool
 can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, joinrel->reltarget->exprs)
+	foreach (cell, joinrel->reltarget->exprs)
 	{
 		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
 			return false;
@@ -276,11 +274,15 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &hm_lookup_join_path_methods;
 	path->custom_paths = list_make1(outer_path);
-	*private = (LookupJoinPath) {
-		.inner = inner,.targets = targets,.type = type,.index_only = index_only,
-		.distinct = distinct > 0,.key_clauses = keys->clauses,.arguments = keys->arguments,
-		.keys = keys->keys,.restrictions = extra->restrictlist
-	};
+	*private = (LookupJoinPath){.inner = inner,
+								.targets = targets,
+								.type = type,
+								.index_only = index_only,
+								.distinct = distinct > 0,
+								.key_clauses = keys->clauses,
+								.arguments = keys->arguments,
+								.keys = keys->keys,
+								.restrictions = extra->restrictlist};
 	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
 					  lookups);
@@ -293,26 +295,27 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 static Bitmapset *
 returned_columns(RelOptInfo *inner, List *targets, List *keys)
 {
-	Bitmapset  *columns = NULL;
-	ListCell   *cell;
+	Bitmapset *columns = NULL;
+	ListCell *cell;
 
 	if (((HmTarget *) linitial(targets))->rel == inner)
 		return hm_returned_columns(((HmTarget *) linitial(targets))->index);
 
 	/* Columns have other numbers in partitions, but the keys are known. */
-	foreach(cell, keys)
+	foreach (cell, keys)
 	{
-		int			i = foreach_current_index(cell);
-		Node	   *key = lfirst(cell);
-		bool		returned = enable_indexonlyscan;
-		ListCell   *target;
+		int i = foreach_current_index(cell);
+		Node *key = lfirst(cell);
+		bool returned = enable_indexonlyscan;
+		ListCell *target;
 
 		if (IsA(key, RelabelType))
 			key = (Node *) ((RelabelType *) key)->arg;
-		foreach(target, targets)
+		foreach (target, targets)
 			returned &= ((HmTarget *) lfirst(target))->index->canreturn[i];
 		if (returned && IsA(key, Var))
-			columns = bms_add_member(columns, ((Var *) key)->varattno - FirstLowInvalidHeapAttributeNumber);
+			columns = bms_add_member(columns,
+									 ((Var *) key)->varattno - FirstLowInvalidHeapAttributeNumber);
 	}
 	return columns;
 }
@@ -335,16 +338,17 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 			   JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
-	const HmKeyType *key_type = hm_column_key_type(hm_has_columns(index), hm_index_type_id(index, 0));
-	Node	   *argument = linitial(keys->arguments);
-	ListCell   *cell;
+	const HmKeyType *key_type =
+		hm_column_key_type(hm_has_columns(index), hm_index_type_id(index, 0));
+	Node *argument = linitial(keys->arguments);
+	ListCell *cell;
 
 	if (!keys->equal || hm_has_columns(index) || list_length(extra->restrictlist) != 1 ||
 		hm_may_be_fuzzy(hm_key_type_id(key_type), ((LookupKey *) linitial(keys->keys))->type))
 		return false;
-	foreach(cell, joinrel->reltarget->exprs)
+	foreach (cell, joinrel->reltarget->exprs)
 	{
-		Node	   *expr = lfirst(cell);
+		Node *expr = lfirst(cell);
 
 		if (list_member(outer->reltarget->exprs, expr) &&
 			(!equal(expr, argument) || exprType(expr) != key_type->type ||
@@ -364,11 +368,11 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 				  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
 				  JoinPathExtraData *extra)
 {
-	Node	   *argument = linitial(keys->arguments);
+	Node *argument = linitial(keys->arguments);
 	RelOptInfo *rel = type == JOIN_UNIQUE_OUTER ? hm_rel_before_unique(root, outer) : outer;
-	Path	   *before = hm_path_before_distinct(rel, argument);
-	Path	   *outer_path = before != NULL ? before : rel->cheapest_total_path;
-	LookupCost	cost;
+	Path *before = hm_path_before_distinct(rel, argument);
+	Path *outer_path = before != NULL ? before : rel->cheapest_total_path;
+	LookupCost cost;
 
 	if (type == JOIN_UNIQUE_OUTER)
 	{
@@ -378,12 +382,11 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 	}
 	else if (type != JOIN_INNER || before == NULL)
 		return;
-	if (PATH_REQ_OUTER(outer_path) != NULL ||
-		!needs_only_key(joinrel, outer, targets, keys, extra))
+	if (PATH_REQ_OUTER(outer_path) != NULL || !needs_only_key(joinrel, outer, targets, keys, extra))
 		return;
 	distinct = clamp_row_est(distinct);
-	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true, 0,
-						 1, &cost);
+	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true,
+						 0, 1, &cost);
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
 										 keys, index_only, distinct, extra, joinrel->rows, &cost));
 }
@@ -396,15 +399,15 @@ static bool
 can_choose_workers(PlannerInfo *root, RelOptInfo *outer)
 {
 	RangeTblEntry *rte;
-	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+	Path *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
 
 	if (!IS_SIMPLE_REL(outer) || outer->rtekind != RTE_RELATION || !outer->consider_parallel ||
 		!bms_is_empty(outer->lateral_relids) || IS_DUMMY_REL(outer))
 		return false;
 	rte = planner_rt_fetch(outer->relid, root);
 	return !rte->inh && rte->tablesample == NULL &&
-		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
-		(path == NULL || path->pathtype == T_SeqScan);
+		   (rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		   (path == NULL || path->pathtype == T_SeqScan);
 }
 
 /*
@@ -416,8 +419,8 @@ can_choose_workers(PlannerInfo *root, RelOptInfo *outer)
 static Path *
 parallel_outer_path(PlannerInfo *root, RelOptInfo *outer, double pages)
 {
-	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
-	int			workers;
+	Path *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+	int workers;
 
 	if (!can_choose_workers(root, outer))
 		return path;
@@ -435,12 +438,12 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool		index_only = hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
-	Path	   *outer_path = outer->cheapest_total_path;
-	JoinType	join_type = type;
-	LookupCost	cost;
+	bool index_only = hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
+	Path *outer_path = outer->cheapest_total_path;
+	JoinType join_type = type;
+	LookupCost cost;
 	CustomPath *path;
-	double		processes;
+	double processes;
 
 	/* Make the outer rows distinct, and then join them as for an inner join. */
 	if (type == JOIN_UNIQUE_OUTER)
@@ -455,8 +458,8 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
 						 clamp_row_est(outer_path->rows), type == JOIN_UNIQUE_OUTER,
 						 outer_path->pathtarget->width, 1, &cost);
-	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
-										 keys, index_only, 0, extra, joinrel->rows, &cost));
+	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type, keys,
+										 index_only, 0, extra, joinrel->rows, &cost));
 
 	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
 		!bms_is_empty(joinrel->lateral_relids))
@@ -466,8 +469,8 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 		return;
 	processes = Max(1.0, outer->rows / clamp_row_est(outer_path->rows));
 	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
-						 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width, processes,
-						 &cost);
+						 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width,
+						 processes, &cost);
 	path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
 					 extra, clamp_row_est(joinrel->rows / processes), &cost);
 
@@ -480,9 +483,9 @@ bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
 	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION &&
-		root->rowMarks == NIL && !bms_overlap(joinrel->relids, root->all_result_relids) &&
-		bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
+	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION && root->rowMarks == NIL &&
+		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
+		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
 }
 
 /*
@@ -492,11 +495,11 @@ hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 static bool
 may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
 {
-	Path	   *path = outer->cheapest_total_path;
-	double		probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
-	Cost		row_cost = hm_join_row_cost(root, joinrel);
-	Cost		startup = path->startup_cost;
-	Cost		total = path->total_cost + probes * row_cost;
+	Path *path = outer->cheapest_total_path;
+	double probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
+	Cost row_cost = hm_join_row_cost(root, joinrel);
+	Cost startup = path->startup_cost;
+	Cost total = path->total_cost + probes * row_cost;
 
 	hm_cost_lookup_least(probes, &startup, &total);
 	if (hm_add_path_precheck(joinrel, startup, total))
@@ -526,20 +529,20 @@ bool
 hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {
 	return !has_pseudoconstant(extra->restrictlist) &&
-		!has_pseudoconstant(inner->baserestrictinfo) &&
-		can_provide_targets(joinrel, outer) && hm_join_can_read(inner) &&
-		!read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
+		   !has_pseudoconstant(inner->baserestrictinfo) && can_provide_targets(joinrel, outer) &&
+		   hm_join_can_read(inner) &&
+		   !read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
 }
 
 void
-hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
-					 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+					 JoinType type, JoinPathExtraData *extra)
 {
 	RelOptInfo *table;
-	ListCell   *cell;
+	ListCell *cell;
 
-	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
-		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
+	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI &&
+		type != JOIN_UNIQUE_OUTER)
 		return;
 	if (hm_is_grouped(joinrel) || !hm_may_join(root, joinrel, inner))
 		return;
@@ -550,11 +553,11 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
-	foreach(cell, table->indexlist)
+	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
-		JoinKeys	keys;
-		List	   *targets;
+		JoinKeys keys;
+		List *targets;
 
 		if (!hm_can_use_index(index) ||
 			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))

@@ -29,8 +29,8 @@
 typedef struct OrderedClause
 {
 	RestrictInfo *info;
-	Index		level;
-	Cost		cost;
+	Index level;
+	Cost cost;
 } OrderedClause;
 
 /*
@@ -42,14 +42,14 @@ List *
 hm_join_in_order(PlannerInfo *root, List *infos)
 {
 	OrderedClause *clauses = palloc(Max(1, list_length(infos)) * sizeof(OrderedClause));
-	List	   *result = NIL;
-	ListCell   *cell;
+	List *result = NIL;
+	ListCell *cell;
 
-	foreach(cell, infos)
+	foreach (cell, infos)
 	{
 		OrderedClause clause = {lfirst_node(RestrictInfo, cell)};
-		int			i = foreach_current_index(cell);
-		QualCost	cost;
+		int i = foreach_current_index(cell);
+		QualCost cost;
 
 		cost_qual_eval_node(&cost, (Node *) clause.info, root);
 		clause.cost = cost.per_tuple;
@@ -57,9 +57,10 @@ hm_join_in_order(PlannerInfo *root, List *infos)
 			clause.level = clause.info->security_level;
 
 		/* Insertion keeps the order of equals, and there are few. */
-		for (; i > 0 && (clauses[i - 1].level > clause.level ||
-						 (clauses[i - 1].level == clause.level &&
-						  clauses[i - 1].cost > clause.cost)); i--)
+		for (;
+			 i > 0 && (clauses[i - 1].level > clause.level ||
+					   (clauses[i - 1].level == clause.level && clauses[i - 1].cost > clause.cost));
+			 i--)
 			clauses[i] = clauses[i - 1];
 		clauses[i] = clause;
 	}
@@ -75,16 +76,15 @@ hm_join_in_order(PlannerInfo *root, List *infos)
 static List *
 keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
 {
-	List	   *result = NIL;
-	ListCell   *cell;
+	List *result = NIL;
+	ListCell *cell;
 
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
-		Node	   *clause = lfirst(cell);
+		Node *clause = lfirst(cell);
 
 		if (list_member(keys, clause) &&
-			!bms_is_member((int) inner,
-						   pull_varnos(root, linitial(((OpExpr *) clause)->args))))
+			!bms_is_member((int) inner, pull_varnos(root, linitial(((OpExpr *) clause)->args))))
 		{
 			clause = copyObject(clause);
 			CommuteOpExpr((OpExpr *) clause);
@@ -99,11 +99,11 @@ hm_same_column(Node *a, Node *b)
 {
 	if (IsA(a, Var) && IsA(b, Var))
 		return ((Var *) a)->varno == ((Var *) b)->varno &&
-			((Var *) a)->varattno == ((Var *) b)->varattno &&
-			((Var *) a)->varlevelsup == ((Var *) b)->varlevelsup;
+			   ((Var *) a)->varattno == ((Var *) b)->varattno &&
+			   ((Var *) a)->varlevelsup == ((Var *) b)->varlevelsup;
 	if (IsA(a, PlaceHolderVar) && IsA(b, PlaceHolderVar))
 		return ((PlaceHolderVar *) a)->phid == ((PlaceHolderVar *) b)->phid &&
-			((PlaceHolderVar *) a)->phlevelsup == ((PlaceHolderVar *) b)->phlevelsup;
+			   ((PlaceHolderVar *) a)->phlevelsup == ((PlaceHolderVar *) b)->phlevelsup;
 	return false;
 }
 
@@ -111,9 +111,9 @@ hm_same_column(Node *a, Node *b)
 static TargetEntry *
 find_column(List *tlist, Node *column)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, tlist)
+	foreach (cell, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, cell);
 
@@ -126,17 +126,17 @@ find_column(List *tlist, Node *column)
 void
 hm_join_provide_columns(JoinPlan *plan, List *exprs)
 {
-	List	   *columns = pull_var_clause((Node *) exprs,
-										  PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
-										  PVC_INCLUDE_PLACEHOLDERS);
-	ListCell   *cell;
+	List *columns =
+		pull_var_clause((Node *) exprs, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+											PVC_INCLUDE_PLACEHOLDERS);
+	ListCell *cell;
 
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
-		Node	   *column = lfirst(cell);
-		bool		is_inner = IsA(column, Var) && ((Var *) column)->varno == plan->inner;
+		Node *column = lfirst(cell);
+		bool is_inner = IsA(column, Var) && ((Var *) column)->varno == plan->inner;
 		TargetEntry *provider = is_inner ? NULL : find_column(plan->outer_tlist, column);
-		int			source = provider ? provider->resno : 0;
+		int source = provider ? provider->resno : 0;
 
 		if (find_column(plan->tlist, column) != NULL)
 			continue;
@@ -151,10 +151,9 @@ hm_join_provide_columns(JoinPlan *plan, List *exprs)
 		if (source == 0 && !is_inner)
 			elog(ERROR, "column of a lookup join is in neither of its inputs");
 
-		plan->tlist = lappend(plan->tlist,
-							  makeTargetEntry((Expr *) copyObject(column),
-											  (AttrNumber) (list_length(plan->tlist) + 1),
-											  NULL, false));
+		plan->tlist = lappend(
+			plan->tlist, makeTargetEntry((Expr *) copyObject(column),
+										 (AttrNumber) (list_length(plan->tlist) + 1), NULL, false));
 		plan->sources = lappend_int(plan->sources, source);
 	}
 }
@@ -162,7 +161,7 @@ hm_join_provide_columns(JoinPlan *plan, List *exprs)
 Node *
 hm_join_use_columns(Node *node, void *context)
 {
-	JoinPlan   *plan = context;
+	JoinPlan *plan = context;
 
 	if (node == NULL)
 		return NULL;
@@ -181,15 +180,15 @@ static LookupTarget *
 plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, const HmTarget *target)
 {
 	LookupTarget *result = palloc0(sizeof(LookupTarget));
-	ListCell   *cell;
+	ListCell *cell;
 
 	result->table = planner_rt_fetch(target->rel->relid, root)->relid;
 	result->index = target->index->indexoid;
 	result->share = target->share;
-	foreach(cell, scan_tlist)
+	foreach (cell, scan_tlist)
 	{
-		Node	   *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
-		int			column = 0;
+		Node *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
+		int column = 0;
 
 		if (IsA(expr, Var) && ((Var *) expr)->varno == inner->relid)
 		{
@@ -207,14 +206,14 @@ hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
 					 LookupPlan *plan)
 {
 	const HmTarget *first = linitial(targets);
-	ListCell   *cell;
+	ListCell *cell;
 
 	plan->first_rows = hm_wants_first_rows(root);
 	plan->composite = hm_has_columns(first->index);
 	plan->share_column = first->column;
 	plan->key_type = hm_index_type_id(first->index, first->column);
 	plan->sources = scan->sources;
-	foreach(cell, targets)
+	foreach (cell, targets)
 		plan->targets = lappend(plan->targets, plan_target(root, inner, scan->tlist, lfirst(cell)));
 	plan->pruning = hm_plan_pruning(root, inner, targets, &plan->prune_steps);
 }
@@ -227,16 +226,16 @@ hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
 static void
 use_physical_tlist(PlannerInfo *root, Plan *outer)
 {
-	ListCell   *cell;
+	ListCell *cell;
 	RelOptInfo *rel;
-	List	   *tlist;
+	List *tlist;
 
 	if (!IsA(outer, SeqScan))
 		return;
 	rel = find_base_rel(root, ((Scan *) outer)->scanrelid);
-	foreach(cell, outer->targetlist)
+	foreach (cell, outer->targetlist)
 	{
-		Var		   *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+		Var *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
 
 		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0)
 			return;
@@ -247,17 +246,17 @@ use_physical_tlist(PlannerInfo *root, Plan *outer)
 }
 
 static Plan *
-plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-				 List *unused, List *plans)
+plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *unused,
+				 List *plans)
 {
 	const LookupJoinPath *join = linitial(path->custom_private);
 	CustomScan *scan = makeNode(CustomScan);
-	List	   *keys = get_actual_clauses(join->key_clauses);
-	List	   *restrictions = hm_join_in_order(root, join->restrictions);
+	List *keys = get_actual_clauses(join->key_clauses);
+	List *restrictions = hm_join_in_order(root, join->restrictions);
 	RelOptInfo *inner = join->inner;
-	List	   *other_quals = NIL;
-	LookupPlan	plan = {.type = join->type};
-	JoinPlan	columns = {.inner = inner->relid};
+	List *other_quals = NIL;
+	LookupPlan plan = {.type = join->type};
+	JoinPlan columns = {.inner = inner->relid};
 
 	if (IS_OUTER_JOIN(join->type))
 		extract_actual_join_clauses(restrictions, rel->relids, &plan.quals, &other_quals);

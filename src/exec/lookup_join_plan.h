@@ -11,31 +11,30 @@
 /* The key clauses: join clauses that find entries in an index. */
 typedef struct JoinKeys
 {
-	List	   *clauses;		/* RestrictInfos */
-	List	   *arguments;		/* the outer side of each */
-	List	   *restrictions;	/* RestrictInfos of the inner side that give columns
-								 * of an index with several their values, and have
-								 * arguments, too */
-	List	   *keys;			/* a LookupKey for each */
-	List	   *exprs;			/* the key; or, for each of an index's first columns, what
-								 * it is of the inner side */
-	bool		equal;
-	bool		lower;
-	bool		upper;
+	List *clauses;      /* RestrictInfos */
+	List *arguments;    /* the outer side of each */
+	List *restrictions; /* RestrictInfos of the inner side that give columns of an index with
+						 * several their values, and have arguments, too */
+	List *keys;         /* a LookupKey for each */
+	List *exprs;        /* the key; or, for each of an index's first columns, what it is of the
+						 * inner side */
+	bool equal;
+	bool lower;
+	bool upper;
 } JoinKeys;
 
 /* What the path of a lookup join hands over to the plan: all of custom_private. */
 typedef struct LookupJoinPath
 {
 	RelOptInfo *inner;
-	List	   *targets;		/* HmTargets */
-	JoinType	type;
-	bool		index_only;
-	bool		distinct;		/* only distinct keys are looked up */
-	List	   *key_clauses;	/* RestrictInfos */
-	List	   *arguments;
-	List	   *keys;			/* LookupKeys */
-	List	   *restrictions;	/* all join clauses */
+	List *targets; /* HmTargets */
+	JoinType type;
+	bool index_only;
+	bool distinct;     /* only distinct keys are looked up */
+	List *key_clauses; /* RestrictInfos */
+	List *arguments;
+	List *keys;         /* LookupKeys */
+	List *restrictions; /* all join clauses */
 } LookupJoinPath;
 
 /* ----------------------------------------------------------------
@@ -46,10 +45,10 @@ typedef struct LookupJoinPath
 /* What looking up a join's probes takes, in all targets. */
 typedef struct LookupCost
 {
-	Cost		startup;
-	Cost		total;
-	double		candidates;		/* rows that have to be looked at */
-	double		pages;			/* see hm_lookup_pages() */
+	Cost startup;
+	Cost total;
+	double candidates; /* rows that have to be looked at */
+	double pages;      /* see hm_lookup_pages() */
 } LookupCost;
 
 /* The cost of choosing the probes for each target.  They are points or ranges. */
@@ -60,10 +59,10 @@ extern Cost hm_cost_routing(double probes, bool points, List *targets);
  * different; otherwise they are those of outer rows.  width is the size of an outer row, and
  * processes the number of processes that look up so many, each those of other rows.
  */
-extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
-								 JoinType type, JoinKeys *keys, bool index_only,
-								 JoinPathExtraData *extra, double probes, bool distinct,
-								 int width, double processes, LookupCost *cost);
+extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
+								 JoinKeys *keys, bool index_only, JoinPathExtraData *extra,
+								 double probes, bool distinct, int width, double processes,
+								 LookupCost *cost);
 
 /*
  * The cost of keeping an outer row, and that of returning a row.  It is 0 if rows will only
@@ -77,10 +76,9 @@ extern Cost hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel);
  * and returns.  The path has its number of rows, and custom_private.  If "distinct" is not
  * 0, it drops duplicates, and looks up so many keys.
  */
-extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path,
-							  RelOptInfo *inner, List *targets, JoinKeys *keys,
-							  JoinPathExtraData *extra, double distinct,
-							  const LookupCost *lookups);
+extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner,
+							  List *targets, JoinKeys *keys, JoinPathExtraData *extra,
+							  double distinct, const LookupCost *lookups);
 
 /* ----------------------------------------------------------------
  *		What any join node has to ask for first (lookup_join_paths.c)
@@ -124,8 +122,7 @@ extern bool hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, Inde
  * Whether a join with these restrictions, RestrictInfos, reads only what the indexes of its targets
  * can return.  keys is what their first columns are of the inner side.
  */
-extern bool hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys,
-								  List *restrictions);
+extern bool hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys, List *restrictions);
 
 /* ----------------------------------------------------------------
  *		Making the scan tuple (lookup_join_plan.c)
@@ -135,11 +132,10 @@ extern bool hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys,
 /* The scan tuple of a plan that is being made. */
 typedef struct JoinPlan
 {
-	List	   *outer_tlist;
-	Index		inner;
-	List	   *tlist;			/* the scan tuple's columns */
-	List	   *sources;		/* for each of them: the outer plan's column,
-								 * or 0 */
+	List *outer_tlist;
+	Index inner;
+	List *tlist;   /* the scan tuple's columns */
+	List *sources; /* for each of them: the outer plan's column, or 0 */
 } JoinPlan;
 
 /*
@@ -179,4 +175,4 @@ extern void hm_join_finish_plan(JoinPlan *columns, LookupPlan *plan, CustomScan 
 extern void hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
 								 List *targets, LookupPlan *plan);
 
-#endif							/* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */
+#endif /* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */

@@ -24,9 +24,8 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 	/* A single target's fetch lasts as long as the node. */
 	lookup->fetch_context = CurrentMemoryContext;
 	if (lookup->several_targets)
-		lookup->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
-													  "harmonia lookup target",
-													  ALLOCSET_DEFAULT_SIZES);
+		lookup->fetch_context = AllocSetContextCreate(
+			CurrentMemoryContext, "harmonia lookup target", ALLOCSET_DEFAULT_SIZES);
 	hm_lookup_restart(lookup, NULL);
 }
 
@@ -73,19 +72,15 @@ rescan_node(CustomScanState *node)
 }
 
 #define LOOKUP_METHODS(name) \
-{ \
-	.CustomName = (name), \
-	.BeginCustomScan = begin_node, \
-	.ExecCustomScan = exec_node, \
-	.EndCustomScan = end_node, \
-	.ReScanCustomScan = rescan_node, \
-	.EstimateDSMCustomScan = hm_node_estimate_dsm, \
-	.InitializeDSMCustomScan = hm_node_initialize_dsm, \
-	.ReInitializeDSMCustomScan = hm_node_reinitialize_dsm, \
-	.InitializeWorkerCustomScan = hm_node_initialize_worker, \
-	.ShutdownCustomScan = hm_node_shutdown, \
-	.ExplainCustomScan = hm_lookup_explain, \
-}
+	{ \
+		.CustomName = (name), .BeginCustomScan = begin_node, .ExecCustomScan = exec_node, \
+		.EndCustomScan = end_node, .ReScanCustomScan = rescan_node, \
+		.EstimateDSMCustomScan = hm_node_estimate_dsm, \
+		.InitializeDSMCustomScan = hm_node_initialize_dsm, \
+		.ReInitializeDSMCustomScan = hm_node_reinitialize_dsm, \
+		.InitializeWorkerCustomScan = hm_node_initialize_worker, \
+		.ShutdownCustomScan = hm_node_shutdown, .ExplainCustomScan = hm_lookup_explain, \
+	}
 
 static const CustomExecMethods scan_exec_methods = LOOKUP_METHODS("HarmoniaLookupScan");
 static const CustomExecMethods join_exec_methods = LOOKUP_METHODS("HarmoniaLookupJoin");
@@ -96,8 +91,8 @@ create_state(CustomScan *plan)
 	LookupNode *lookup = palloc0(sizeof(LookupNode));
 
 	NodeSetTag(lookup, T_CustomScanState);
-	lookup->node.css.methods = plan->methods == &hm_lookup_join_methods ? &join_exec_methods :
-		&scan_exec_methods;
+	lookup->node.css.methods =
+		plan->methods == &hm_lookup_join_methods ? &join_exec_methods : &scan_exec_methods;
 	return (Node *) lookup;
 }
 

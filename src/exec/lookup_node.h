@@ -33,60 +33,57 @@ typedef enum LookupPhase
 typedef struct RowKey
 {
 	StrategyNumber strategy;
-	const HmKeyType *type;		/* of the column */
+	const HmKeyType *type; /* of the column */
 	HmBracketFunction bracket;
-	bool		is_exact;		/* an argument's key is its bracket */
-	ExprState  *argument;
-	int			column;			/* the outer row's, if the argument is a plain
-								 * column; otherwise 0 */
-	int			page_place;		/* if outer rows may be taken by the page: its place among the
-								 * outer side's wanted columns */
+	bool is_exact; /* an argument's key is its bracket */
+	ExprState *argument;
+	int column;     /* the outer row's, if the argument is a plain column; otherwise 0 */
+	int page_place; /* if outer rows may be taken by the page: its place among the outer side's
+					 * wanted columns */
 } RowKey;
 
 /*
- * Probes: keys or ranges of keys.  Each array has one element per probe.  Most often all ranges have
- * the same length, because they are all keys that begin with the values of the same columns; then
- * "high" has not been filled.
+ * Probes: keys or ranges of keys.  Each array has one element per probe.  Most often all ranges
+ * have the same length, because they are all keys that begin with the values of the same columns;
+ * then "high" has not been filled.
  */
 typedef struct LookupProbes
 {
-	uint32		count;
-	bool		same_length;
-	HmKey		length;			/* in that case: last key less first key */
-	uint32	   *rows;			/* the outer row, by its number in the batch;
-								 * NULL: probe i is of row i */
-	Size		key_size;		/* of these keys */
-	void	   *low;
-	void	   *high;			/* NULL until it is needed */
-	Size		high_room;		/* the bytes that it needs */
-	uint8	   *done;			/* nonzero when no more hits are wanted: after a
-								 * match that is enough; NULL: never */
+	uint32 count;
+	bool same_length;
+	HmKey length;  /* in that case: last key less first key */
+	uint32 *rows;  /* the outer row, by its number in the batch; NULL: probe i is of row i */
+	Size key_size; /* of these keys */
+	void *low;
+	void *high;     /* NULL until it is needed */
+	Size high_room; /* the bytes that it needs */
+	uint8 *done;    /* nonzero when no more hits are wanted: after a match that is enough; NULL:
+					 * never */
 } LookupProbes;
 
 /* A column that is kept of outer rows. */
 typedef struct KeptColumn
 {
-	int			source;			/* the outer row's column, from 1 on */
-	bool		by_value;
-	int16		length;			/* attlen */
+	int source; /* the outer row's column, from 1 on */
+	bool by_value;
+	int16 length; /* attlen */
 } KeptColumn;
 
 /* What is kept of a batch's outer rows (kept_rows.c). */
 typedef struct KeptRows
 {
-	int			count;			/* columns */
+	int count; /* columns */
 	KeptColumn *columns;
-	bool		references;		/* some columns are passed by reference */
-	uint32		room;			/* rows */
-	Datum	   *values;			/* row by row */
-	int			null_words;		/* in a row's bits for NULLs */
-	uint64	   *nulls;			/* these bits; NULL if nothing is NULL */
-	MemoryContext parent;		/* holds "values" */
-	MemoryContext context;		/* holds the copies and "nulls", until the next
-								 * batch */
-	char	   *free;			/* where the next copy goes */
-	Size		left;			/* bytes there */
-	Size		copied;			/* bytes of all copies */
+	bool references;       /* some columns are passed by reference */
+	uint32 room;           /* rows */
+	Datum *values;         /* row by row */
+	int null_words;        /* in a row's bits for NULLs */
+	uint64 *nulls;         /* these bits; NULL if nothing is NULL */
+	MemoryContext parent;  /* holds "values" */
+	MemoryContext context; /* holds the copies and "nulls", until the next batch */
+	char *free;            /* where the next copy goes */
+	Size left;             /* bytes there */
+	Size copied;           /* bytes of all copies */
 } KeptRows;
 
 /* Which targets may have a key (search_shares.c). */
@@ -95,10 +92,10 @@ typedef struct SearchShares SearchShares;
 /* A batch's probes, divided among the targets. */
 typedef struct SearchDivision
 {
-	uint32		room;			/* probes */
-	uint32	   *cells;			/* of each probe, for search_shares.c */
-	uint32	   *first;			/* of each target, its first place in "probes"; and the end */
-	uint32	   *probes;			/* numbers of probes, in order for each target */
+	uint32 room;    /* probes */
+	uint32 *cells;  /* of each probe, for search_shares.c */
+	uint32 *first;  /* of each target, its first place in "probes"; and the end */
+	uint32 *probes; /* numbers of probes, in order for each target */
 } SearchDivision;
 
 /*
@@ -107,57 +104,52 @@ typedef struct SearchDivision
  */
 typedef struct LookupBatch
 {
-	uint32		room;
-	uint32		count;			/* rows */
-	KeptRows	rows;
-	uint8	   *matched;		/* for each row: nonzero if it has a match; NULL
-								 * if nobody asks */
-	bool		duplicates;		/* several may be the same, and one is enough */
-	bool		exact;			/* each probe has exactly the keys that satisfy
-								 * the key clauses */
-	HmProbeValues values;		/* of conditions that compare values */
-	bool		exact_columns;	/* if the batch keeps the keys of columns: these do */
+	uint32 room;
+	uint32 count; /* rows */
+	KeptRows rows;
+	uint8 *matched;       /* for each row: nonzero if it has a match; NULL if nobody asks */
+	bool duplicates;      /* several may be the same, and one is enough */
+	bool exact;           /* each probe has exactly the keys that satisfy the key clauses */
+	HmProbeValues values; /* of conditions that compare values */
+	bool exact_columns;   /* if the batch keeps the keys of columns: these do */
 	LookupProbes all;
-	uint32	   *all_rows;		/* all.rows and all.done, if some row has no
-								 * probe */
-	uint8	   *all_done;
-	LookupProbes	chosen;			/* those for the current target, if there are
-								 * several targets */
-	uint32		chosen_room;
-	uint64	   *hashes;			/* partition hash values of the points */
-	bool		divided;		/* the targets' probes are in "division" */
+	uint32 *all_rows; /* all.rows and all.done, if some row has no probe */
+	uint8 *all_done;
+	LookupProbes chosen; /* those for the current target, if there are several targets */
+	uint32 chosen_room;
+	uint64 *hashes; /* partition hash values of the points */
+	bool divided;   /* the targets' probes are in "division" */
 	SearchDivision division;
-	HmKey	   *column_keys;	/* if there are several targets and columns: the keys
-								 * of each row's columns */
-	uint8	   *single_columns;	/* and how many of the first ones have one value */
-	bool		hashed;
+	HmKey *column_keys;    /* if there are several targets and columns: the keys of each row's
+							* columns */
+	uint8 *single_columns; /* and how many of the first ones have one value */
+	bool hashed;
 } LookupBatch;
 
 /* A target: a table that keys are looked up in, and its index. */
 typedef struct SearchTarget
 {
-	Oid			table_oid;
-	Oid			index_oid;
-	HmShare		share;
-	int		   *columns;		/* for each column of the scan tuple: this
-								 * table's attribute number, or 0 */
-	int			last;			/* the highest of these */
-	bool		by_slot;		/* deform tuples by a slot */
-	Relation	table;			/* both are NULL until the first fetch */
-	Relation	index;
-	Size		key_size;		/* of the index's keys, and */
-	HmFields	fields;			/* of composite keys; read with the index */
+	Oid table_oid;
+	Oid index_oid;
+	HmShare share;
+	int *columns;   /* for each column of the scan tuple: this table's attribute number, or 0 */
+	int last;       /* the highest of these */
+	bool by_slot;   /* deform tuples by a slot */
+	Relation table; /* both are NULL until the first fetch */
+	Relation index;
+	Size key_size;   /* of the index's keys, and */
+	HmFields fields; /* of composite keys; read with the index */
 } SearchTarget;
 
 /* Run-time pruning (search_prune.c).  Numbers of targets are those of LookupNode.targets. */
 typedef struct SearchPruning
 {
-	PlanState  *node;
-	struct PartitionPruneState *state;	/* NULL if the choice never changes */
-	ExprContext *econtext;		/* of its expressions, up to 17; see compat.h */
-	MemoryContext context;		/* where "chosen" is allocated */
-	Bitmapset  *chosen;
-	bool		is_chosen;
+	PlanState *node;
+	struct PartitionPruneState *state; /* NULL if the choice never changes */
+	ExprContext *econtext;             /* of its expressions, up to 17; see compat.h */
+	MemoryContext context;             /* where "chosen" is allocated */
+	Bitmapset *chosen;
+	bool is_chosen;
 } SearchPruning;
 
 /*
@@ -166,7 +158,7 @@ typedef struct SearchPruning
  */
 typedef struct ScanArm
 {
-	int			count;
+	int count;
 	ScanKeyData *keys;
 	ExprState **arguments;
 } ScanArm;
@@ -174,46 +166,45 @@ typedef struct ScanArm
 /* Conditions on the key, and the probes that they become (source_conditions.c). */
 typedef struct ScanConditions
 {
-	PlanState  *node;
-	Relation	index;			/* of the only target; NULL if there are several */
-	bool		composite;
+	PlanState *node;
+	Relation index; /* of the only target; NULL if there are several */
+	bool composite;
 	const HmKeyType *key_type;
-	Size		key_size;
-	HmSlices   *slices;			/* NULL if not parallel */
-	int			arm_count;
-	ScanArm    *arms;
-	HmSubplanKeys *subplan;		/* a sub-select that has the keys, or NULL */
-	bool		compares_values;	/* a single array is the only condition, and the fetch
-									 * compares rows with its values, because keys are not
-									 * exact */
+	Size key_size;
+	HmSlices *slices; /* NULL if not parallel */
+	int arm_count;
+	ScanArm *arms;
+	HmSubplanKeys *subplan; /* a sub-select that has the keys, or NULL */
+	bool compares_values;   /* a single array is the only condition, and the fetch compares rows
+							 * with its values, because keys are not exact */
 
 	/* The probes, in their own memory */
 	MemoryContext context;
-	bool		is_made;
-	bool		started;		/* some may have been taken */
-	bool		from_subplan;	/* they were read from "subplan" */
-	bool		divided;		/* other processes look up some of them */
-	bool		exact;			/* they have no keys that do not satisfy the conditions */
-	HmKeyValues values;			/* with compares_values: the values that these keys stand for,
-								 * in the same order */
-	uint32		count;
-	void	   *low;
-	void	   *high;			/* NULL: "low" has keys in any order, with duplicates; */
-	HmKey		length;			/* ranges of this length begin there */
-	HmKeyGroups groups;			/* of such keys */
-	uint32		next;			/* first range that is not looked up yet; of such keys, first
-								 * one that is not claimed */
-	uint32		end;			/* of the ranges that are claimed */
+	bool is_made;
+	bool started;       /* some may have been taken */
+	bool from_subplan;  /* they were read from "subplan" */
+	bool divided;       /* other processes look up some of them */
+	bool exact;         /* they have no keys that do not satisfy the conditions */
+	HmKeyValues values; /* with compares_values: the values that these keys stand for, in the same
+						 * order */
+	uint32 count;
+	void *low;
+	void *high;         /* NULL: "low" has keys in any order, with duplicates; */
+	HmKey length;       /* ranges of this length begin there */
+	HmKeyGroups groups; /* of such keys */
+	uint32 next;        /* first range that is not looked up yet; of such keys, first one that is
+						 * not claimed */
+	uint32 end;         /* of the ranges that are claimed */
 } ScanConditions;
 
 /* The elements of an array as rows (source_elements.c). */
 typedef struct ArrayElements
 {
-	int			key;			/* the array's number among the keys */
-	HmValueSet	set;
-	bool		is_read;
-	uint32		next;
-	TupleTableSlot *slot;		/* a row: its column is an element */
+	int key; /* the array's number among the keys */
+	HmValueSet set;
+	bool is_read;
+	uint32 next;
+	TupleTableSlot *slot; /* a row: its column is an element */
 } ArrayElements;
 
 /*
@@ -223,12 +214,12 @@ typedef struct ArrayElements
 typedef struct SlotFill
 {
 	TupleTableSlot *slot;
-	int			outer_count;
-	int		   *outer_to;		/* the slot's columns, from 0 on */
-	int		   *outer_from;		/* the kept columns, from 0 on */
-	int			inner_count;
-	int		   *inner_to;
-	int		   *inner_from;		/* columns of the scan tuple, from 0 on */
+	int outer_count;
+	int *outer_to;   /* the slot's columns, from 0 on */
+	int *outer_from; /* the kept columns, from 0 on */
+	int inner_count;
+	int *inner_to;
+	int *inner_from; /* columns of the scan tuple, from 0 on */
 } SlotFill;
 
 typedef struct LookupNode LookupNode;
@@ -240,13 +231,13 @@ typedef struct LookupNode LookupNode;
 typedef struct LookupSource
 {
 	/* Go back to the first probe, as parameters are now.  "changed" are those that have changed. */
-	void		(*restart) (LookupNode *lookup, const Bitmapset *changed);
+	void (*restart)(LookupNode *lookup, const Bitmapset *changed);
 
 	/*
 	 * Fill the batch, which is empty, with the next probes: at most lookup->limit, and as many as
 	 * memory allows.  It stays empty if there are none left.
 	 */
-	void		(*fill) (LookupNode *lookup);
+	void (*fill)(LookupNode *lookup);
 } LookupSource;
 
 /*
@@ -259,88 +250,83 @@ typedef struct LookupSearch
 	 * Go to the next target for which the batch has probes, and start to look them up.  Sets
 	 * lookup->probes.  Returns false if no target is left.
 	 */
-	bool		(*next_target) (LookupNode *lookup);
+	bool (*next_target)(LookupNode *lookup);
 
 	/* The target's next matches, or NULL, as hm_fetch_run(); not called if there is a fetch. */
-	const HmRun *(*next_run) (LookupNode *lookup);
+	const HmRun *(*next_run)(LookupNode *lookup);
 } LookupSearch;
 
 /* The node's state. */
 struct LookupNode
 {
-	HmNode		node;
-	LookupPlan	plan;
+	HmNode node;
+	LookupPlan plan;
 	const LookupSource *source;
 	const LookupSearch *search;
-	bool		is_table;		/* a scan of one table: the scan tuple is its row */
-	bool		has_blocks;		/* its rows can be had in blocks */
-	bool		chosen;			/* of an index-only scan of one table: the columns of rows have
-								 * been chosen, */
-	bool		chosen_for_exact;	/* for this value of batch.exact */
-	bool		one_match;		/* one match per outer row is enough */
-	bool		marks;			/* one_match: notes which rows have a match, and
-								 * returns no column of it */
-	bool		keeps_unmatched;	/* returns outer rows without a match */
-	HmDistinctKeys distinct;	/* of hm_source_distinct */
+	bool is_table;           /* a scan of one table: the scan tuple is its row */
+	bool has_blocks;         /* its rows can be had in blocks */
+	bool chosen;             /* of an index-only scan of one table: the columns of rows have been
+							  * chosen, */
+	bool chosen_for_exact;   /* for this value of batch.exact */
+	bool one_match;          /* one match per outer row is enough */
+	bool marks;              /* one_match: notes which rows have a match, and returns no column of
+							  * it */
+	bool keeps_unmatched;    /* returns outer rows without a match */
+	HmDistinctKeys distinct; /* of hm_source_distinct */
 	ScanConditions conditions;
 	ArrayElements elements;
-	const HmKeyType *key_type;	/* of the column that shares are about */
-	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
-	bool		plain_key;		/* the only key clause is equality with a plain
-								 * column of the key's type */
-	int		   *page_columns;	/* if outer rows may be taken by the page (source_rows_page.c): the
-								 * places of the kept columns among the outer side's wanted
-								 * columns; otherwise NULL */
-	bool		plain_columns;	/* the same with several columns, whose types are
-								 * exact, in a single target */
-	int			value_column;	/* if keys are not exact, and plain_key: the kept
-								 * column that the fetch compares tuples
-								 * with; otherwise negative */
-	Oid			value_type;		/* of such values; or invalid: the column's */
-	FmgrInfo	equal;			/* compares them */
-	int			key_count;
-	RowKey    *keys;
-	ExprState  *inner_quals;
-	ExprState  *quals;			/* all join clauses */
-	ExprState  *other_quals;	/* these without the key clauses */
-	bool		has_conditions; /* inner_quals or other_quals */
-	bool		fills_candidate;	/* something is evaluated on the scan slot */
-	int			column_count;	/* in the scan tuple */
-	int		   *sources;		/* for each of them: the outer row's column, or
-								 * 0 */
+	const HmKeyType *key_type; /* of the column that shares are about */
+	bool may_be_fuzzy;         /* "quals" may have to be evaluated */
+	bool plain_key;            /* the only key clause is equality with a plain column of the key's
+								* type */
+	int *page_columns;         /* if outer rows may be taken by the page (source_rows_page.c): the
+								* places of the kept columns among the outer side's wanted columns;
+								* otherwise NULL */
+	bool plain_columns;        /* the same with several columns, whose types are exact, in a single
+								* target */
+	int value_column;          /* if keys are not exact, and plain_key: the kept column that the
+								* fetch compares tuples with; otherwise negative */
+	Oid value_type;            /* of such values; or invalid: the column's */
+	FmgrInfo equal;            /* compares them */
+	int key_count;
+	RowKey *keys;
+	ExprState *inner_quals;
+	ExprState *quals;       /* all join clauses */
+	ExprState *other_quals; /* these without the key clauses */
+	bool has_conditions;    /* inner_quals or other_quals */
+	bool fills_candidate;   /* something is evaluated on the scan slot */
+	int column_count;       /* in the scan tuple */
+	int *sources;           /* for each of them: the outer row's column, or 0 */
 
-	int			target_count;	/* without those that were pruned when the node
-								 * began */
+	int target_count; /* without those that were pruned when the node began */
 	SearchTarget *targets;
-	int			pruned;			/* how many targets were pruned then */
-	SearchPruning	pruning;
-	bool		several_targets;	/* if so, each gets only the probes that
-									 * its share allows */
-	int			target;			/* the current target; negative if none */
-	int			fetch_target;	/* the target that node.fetch reads */
+	int pruned; /* how many targets were pruned then */
+	SearchPruning pruning;
+	bool several_targets; /* if so, each gets only the probes that its share allows */
+	int target;           /* the current target; negative if none */
+	int fetch_target;     /* the target that node.fetch reads */
 	MemoryContext fetch_context;
-	FmgrInfo	hash;			/* the function that computed batch.hashes */
-	Oid			hash_collation; /* and its collation */
-	bool		shares_known;	/* "shares" has been made, if possible */
-	SearchShares *shares;			/* NULL if shares do not divide probes */
+	FmgrInfo hash;        /* the function that computed batch.hashes */
+	Oid hash_collation;   /* and its collation */
+	bool shares_known;    /* "shares" has been made, if possible */
+	SearchShares *shares; /* NULL if shares do not divide probes */
 
-	LookupPhase	phase;
-	PlanRows	outer;
-	bool		outer_done;
-	uint32		limit;			/* maximum number of rows in the next batch */
-	uint32		max_limit;
-	LookupBatch	batch;
-	LookupProbes *probes;			/* the batch's probes for the current target */
-	const HmRun *run;			/* the matches at hand, or NULL */
-	uint32		match;			/* the next one of these */
+	LookupPhase phase;
+	PlanRows outer;
+	bool outer_done;
+	uint32 limit; /* maximum number of rows in the next batch */
+	uint32 max_limit;
+	LookupBatch batch;
+	LookupProbes *probes;       /* the batch's probes for the current target */
+	const HmRun *run;           /* the matches at hand, or NULL */
+	uint32 match;               /* the next one of these */
 	TupleTableSlot *inner_slot; /* the last match's tuple, if it is in a slot */
-	uint32		row;			/* the next row for PHASE_ROWS */
-	bool		counting;		/* only the number of results is wanted */
-	uint64		counted;		/* results that are counted already */
-	SlotFill	candidate;		/* the scan slot, as far as conditions or the
-								 * projection need it */
-	SlotFill	result;			/* the result slot, if there is nothing to
-								 * compute for it; otherwise its slot is NULL */
+	uint32 row;                 /* the next row for PHASE_ROWS */
+	bool counting;              /* only the number of results is wanted */
+	uint64 counted;             /* results that are counted already */
+	SlotFill candidate;         /* the scan slot, as far as conditions or the projection need it */
+	SlotFill result;            /* the result slot, if there is nothing to compute for it; otherwise
+								 * its slot is NULL */
 };
 
 /* ----------------------------------------------------------------
@@ -457,7 +443,7 @@ hm_probe_row(const LookupProbes *probes, uint32 probe)
 static inline bool
 hm_plain_key(LookupNode *lookup, TupleTableSlot *outer, HmKey *key)
 {
-	int			column = lookup->keys[0].column - 1;
+	int column = lookup->keys[0].column - 1;
 
 	if (outer->tts_isnull[column])
 		return false;
@@ -486,8 +472,8 @@ extern bool hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, 
  * The range of composite keys whose first columns have these keys.  Returns whether no other rows
  * are in that range.
  */
-extern bool hm_compose_key(const HmFields *fields, const HmKey *keys, int count,
-						   HmKey *low, HmKey *high);
+extern bool hm_compose_key(const HmFields *fields, const HmKey *keys, int count, HmKey *low,
+						   HmKey *high);
 
 /* ----------------------------------------------------------------
  *		Targets (search_targets.c)
@@ -524,8 +510,9 @@ extern void hm_search_end_fetch(LookupNode *lookup);
  */
 
 /*
- * Prepare to divide probes with keys of this size among these targets.  Returns NULL if that would not be faster than to
- * test each probe with each target's share.  Memory is allocated in CurrentMemoryContext.
+ * Prepare to divide probes with keys of this size among these targets.  Returns NULL if that would
+ * not be faster than to test each probe with each target's share.  Memory is allocated in
+ * CurrentMemoryContext.
  */
 extern SearchShares *hm_shares_create(const SearchTarget *targets, int count, Size key_size);
 
@@ -540,9 +527,9 @@ extern bool hm_shares_may_divide(const LookupProbes *probes);
  * division's memory is in "context", and is used again.  Returns false if too many targets may have
  * each probe.
  */
-extern bool hm_shares_divide(const SearchShares *shares, int target_count, const LookupProbes *probes,
-							 const uint64 *hashes, MemoryContext context,
-							 SearchDivision *division);
+extern bool hm_shares_divide(const SearchShares *shares, int target_count,
+							 const LookupProbes *probes, const uint64 *hashes,
+							 MemoryContext context, SearchDivision *division);
 
 /* ----------------------------------------------------------------
  *		Run-time pruning of targets (search_prune.c)
@@ -555,8 +542,8 @@ extern bool hm_shares_divide(const SearchShares *shares, int target_count, const
  * number of planned targets.  Returns the planned targets that are not pruned for good,
  * numbered as in the plan.  The other functions number these from 0.
  */
-extern Bitmapset *hm_pruning_begin(SearchPruning *pruning, PlanState *node, List *plan,
-								   List *steps, Index inner, int targets);
+extern Bitmapset *hm_pruning_begin(SearchPruning *pruning, PlanState *node, List *plan, List *steps,
+								   Index inner, int targets);
 
 /*
  * Note that these parameters have changed.  If pruning depends on one of them,
@@ -623,7 +610,7 @@ static inline Datum
 hm_row_value(const KeptRows *rows, uint32 row, int column, bool *is_null)
 {
 	*is_null = rows->nulls != NULL &&
-		(rows->nulls[(Size) row * rows->null_words + column / 64] >> (column % 64) & 1) != 0;
+			   (rows->nulls[(Size) row * rows->null_words + column / 64] >> (column % 64) & 1) != 0;
 	return rows->values[(Size) row * rows->count + column];
 }
 
@@ -668,4 +655,4 @@ extern void hm_mark_matches(LookupNode *lookup);
  */
 extern void hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
-#endif							/* HARMONIA_EXEC_LOOKUP_NODE_H */
+#endif /* HARMONIA_EXEC_LOOKUP_NODE_H */

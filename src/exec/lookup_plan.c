@@ -24,7 +24,7 @@ enum
 static List *
 write_words(const void *data, Size size)
 {
-	List	   *list = NIL;
+	List *list = NIL;
 
 	for (Size i = 0; i < size / sizeof(int); i++)
 		list = lappend_int(list, ((const int *) data)[i]);
@@ -34,9 +34,9 @@ write_words(const void *data, Size size)
 static void
 read_words(void *data, const List *list)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, list)
+	foreach (cell, list)
 		((int *) data)[foreach_current_index(cell)] = lfirst_int(cell);
 }
 
@@ -44,10 +44,10 @@ read_words(void *data, const List *list)
 static List *
 write_keys(const List *keys)
 {
-	List	   *lists = NIL;
-	ListCell   *cell;
+	List *lists = NIL;
+	ListCell *cell;
 
-	foreach(cell, keys)
+	foreach (cell, keys)
 		lists = lappend(lists, write_words(lfirst(cell), sizeof(LookupKey)));
 	return lists;
 }
@@ -55,12 +55,12 @@ write_keys(const List *keys)
 static List *
 read_keys(const List *lists)
 {
-	List	   *keys = NIL;
-	ListCell   *cell;
+	List *keys = NIL;
+	ListCell *cell;
 
-	foreach(cell, lists)
+	foreach (cell, lists)
 	{
-		LookupKey  *key = palloc(sizeof(LookupKey));
+		LookupKey *key = palloc(sizeof(LookupKey));
 
 		read_words(key, lfirst(cell));
 		keys = lappend(keys, key);
@@ -70,12 +70,12 @@ read_keys(const List *lists)
 
 /* Lists of these. */
 static List *
-each_arm(const List *arms, List *(*function) (const List *))
+each_arm(const List *arms, List *(*function)(const List *) )
 {
-	List	   *result = NIL;
-	ListCell   *cell;
+	List *result = NIL;
+	ListCell *cell;
 
-	foreach(cell, arms)
+	foreach (cell, arms)
 		result = lappend(result, function(lfirst(cell)));
 	return result;
 }
@@ -84,10 +84,10 @@ each_arm(const List *arms, List *(*function) (const List *))
 static List *
 write_targets(const List *targets)
 {
-	List	   *lists = NIL;
-	ListCell   *cell;
+	List *lists = NIL;
+	ListCell *cell;
 
-	foreach(cell, targets)
+	foreach (cell, targets)
 	{
 		const LookupTarget *target = lfirst(cell);
 
@@ -100,10 +100,10 @@ write_targets(const List *targets)
 static List *
 read_targets(const List *lists)
 {
-	List	   *targets = NIL;
-	ListCell   *cell;
+	List *targets = NIL;
+	ListCell *cell;
 
-	foreach(cell, lists)
+	foreach (cell, lists)
 	{
 		LookupTarget *target = palloc0(sizeof(LookupTarget));
 
@@ -117,12 +117,12 @@ read_targets(const List *lists)
 void
 hm_lookup_plan_write(const LookupPlan *plan, CustomScan *scan)
 {
-	scan->custom_private = list_make5(write_words(plan, offsetof(LookupPlan, arms)),
-									  each_arm(plan->arms, write_keys), write_keys(plan->keys),
-									  plan->subplan, plan->sources);
-	scan->custom_private = list_concat(scan->custom_private,
-									   list_make4(write_targets(plan->targets), plan->pruning,
-												  plan->columns, plan->clause_columns));
+	scan->custom_private =
+		list_make5(write_words(plan, offsetof(LookupPlan, arms)), each_arm(plan->arms, write_keys),
+				   write_keys(plan->keys), plan->subplan, plan->sources);
+	scan->custom_private =
+		list_concat(scan->custom_private, list_make4(write_targets(plan->targets), plan->pruning,
+													 plan->columns, plan->clause_columns));
 	scan->custom_exprs = list_make5(plan->arguments, plan->key_clauses, plan->inner_quals,
 									plan->quals, plan->prune_steps);
 }

@@ -19,13 +19,12 @@
  */
 typedef struct HmShare
 {
-	HmKey		low;
-	HmKey		high;
-	uint64		modulus;
-	uint64		remainder;
-	Oid			hash;			/* the partition hash function, of a value and
-								 * a seed */
-	Oid			collation;		/* that it is called with */
+	HmKey low;
+	HmKey high;
+	uint64 modulus;
+	uint64 remainder;
+	Oid hash;      /* the partition hash function, of a value and a seed */
+	Oid collation; /* that it is called with */
 } HmShare;
 
 static inline bool
@@ -37,63 +36,61 @@ hm_share_is_all(const HmShare *share)
 /* A condition on the key: it compares a column of the index with an argument. */
 typedef struct LookupKey
 {
-	int			strategy;
-	Oid			type;			/* of the argument, or of its elements */
-	bool		is_array;
-	int			column;			/* of the index, from 0 on */
-	Oid			key_type;		/* the id of the column's key type (am.h) */
+	int strategy;
+	Oid type; /* of the argument, or of its elements */
+	bool is_array;
+	int column;   /* of the index, from 0 on */
+	Oid key_type; /* the id of the column's key type (am.h) */
 } LookupKey;
 
 /* A table to look keys up in. */
 typedef struct LookupTarget
 {
-	Oid			table;
-	Oid			index;
-	HmShare		share;
-	List	   *columns;		/* for each column of the scan tuple: the table's attribute
-								 * number, or 0 if it is the outer plan's */
+	Oid table;
+	Oid index;
+	HmShare share;
+	List *columns; /* for each column of the scan tuple: the table's attribute number, or 0 if it is
+					* the outer plan's */
 } LookupTarget;
 
 typedef struct LookupPlan
 {
 	/* Up to the first list, there are no pointers. */
-	JoinType	type;
-	bool		index_only;
-	bool		first_rows;		/* the first rows are wanted soon */
-	bool		distinct;		/* only the distinct keys of the outer side are looked up */
-	bool		composite;		/* the index has several columns */
-	int			share_column;	/* the column of the index that shares are about, and */
-	Oid			key_type;		/* the id of its key type */
+	JoinType type;
+	bool index_only;
+	bool first_rows;  /* the first rows are wanted soon */
+	bool distinct;    /* only the distinct keys of the outer side are looked up */
+	bool composite;   /* the index has several columns */
+	int share_column; /* the column of the index that shares are about, and */
+	Oid key_type;     /* the id of its key type */
 
 	/*
 	 * Where probes come from: conditions, as a list of arms, each a list of LookupKeys, of which
 	 * a row satisfies one; or a LookupKey for each column that outer rows give a value, or the
 	 * elements of an array.
 	 */
-	List	   *arms;
-	List	   *keys;
-	List	   *subplan;		/* made by hm_plan_subplan_keys() for the only argument of arms;
-								 * or NIL */
-	List	   *sources;		/* for each column of the scan tuple: the outer plan's column
-								 * number, or 0 if it is the inner side's */
-	List	   *targets;		/* LookupTargets */
-	List	   *pruning;		/* made by hm_plan_pruning() */
+	List *arms;
+	List *keys;
+	List *subplan; /* made by hm_plan_subplan_keys() for the only argument of arms; or NIL */
+	List *sources; /* for each column of the scan tuple: the outer plan's column number, or 0 if it
+					* is the inner side's */
+	List *targets; /* LookupTargets */
+	List *pruning; /* made by hm_plan_pruning() */
 
 	/* Of an index-only scan of one table: attribute numbers */
-	List	   *columns;		/* that are read from rows, */
-	List	   *clause_columns; /* and those of the key clauses */
+	List *columns;        /* that are read from rows, */
+	List *clause_columns; /* and those of the key clauses */
 
 	/* Expressions, which setrefs.c changes */
-	List	   *arguments;		/* of all arms, or of the keys, in order */
-	List	   *key_clauses;	/* what arms or keys stand for; in a join, they are among
-								 * "quals", too */
-	List	   *inner_quals;	/* other restrictions of the table, or of the inner side */
-	List	   *quals;			/* all join clauses; or what compares rows with elements */
-	List	   *prune_steps;	/* the steps made by hm_plan_pruning() */
+	List *arguments;   /* of all arms, or of the keys, in order */
+	List *key_clauses; /* what arms or keys stand for; in a join, they are among "quals", too */
+	List *inner_quals; /* other restrictions of the table, or of the inner side */
+	List *quals;       /* all join clauses; or what compares rows with elements */
+	List *prune_steps; /* the steps made by hm_plan_pruning() */
 } LookupPlan;
 
 /* Put a plan in the lists of a CustomScan; and get it from there. */
 extern void hm_lookup_plan_write(const LookupPlan *plan, CustomScan *scan);
 extern void hm_lookup_plan_read(LookupPlan *plan, const CustomScan *scan);
 
-#endif							/* HARMONIA_EXEC_LOOKUP_PLAN_H */
+#endif /* HARMONIA_EXEC_LOOKUP_PLAN_H */

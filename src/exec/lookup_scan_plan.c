@@ -31,63 +31,60 @@
  * plan has it twice.  An array of 100,000 bigints took 700 ms, while looking up its keys
  * took 40.
  */
-#define BYTE_OPERATORS	100
+#define BYTE_OPERATORS 100
 
 /* An arm: conditions on the key that are combined by AND. */
 typedef struct Arm
 {
-	List	   *clauses;		/* RestrictInfos, if they hold for all arms */
-	List	   *keys;			/* a LookupKey for each */
-	List	   *arguments;		/* the value that each condition compares
-								 * with */
-	double		probes;			/* the expected number of ranges */
-	bool		guessed;		/* "probes" comes from an array whose length the
-								 * planner does not know */
+	List *clauses;   /* RestrictInfos, if they hold for all arms */
+	List *keys;      /* a LookupKey for each */
+	List *arguments; /* the value that each condition compares with */
+	double probes;   /* the expected number of ranges */
+	bool guessed;    /* "probes" comes from an array whose length the planner does not know */
 } Arm;
 
 typedef struct Conditions
 {
-	List	   *infos;			/* the restrictions that the conditions come
-								 * from */
-	List	   *exact;			/* those of them that say no more than the
-								 * conditions */
-	List	   *clauses;		/* the conditions as clauses */
-	List	   *arms;			/* list of Arm; a row must satisfy one of
-								 * them */
+	List *infos;   /* the restrictions that the conditions come from */
+	List *exact;   /* those of them that say no more than the conditions */
+	List *clauses; /* the conditions as clauses */
+	List *arms;    /* list of Arm; a row must satisfy one of them */
 } Conditions;
 
 /* A comparison: two sides, with an operator. */
 typedef struct Comparison
 {
-	Node	   *left;
-	Node	   *right;
-	Oid			operator;
-	Oid			collation;
-	bool		is_array;		/* the right side is an array, of which some element is compared */
+	Node *left;
+	Node *right;
+	Oid operator;
+	Oid collation;
+	bool is_array; /* the right side is an array, of which some element is compared */
 } Comparison;
 
-/* Whether a clause is a comparison.  The index's column, if it is on one side, is on the left then. */
+/*
+ * Whether a clause is a comparison.  The index's column, if it is on one side, is on the left then.
+ */
 static bool
 get_comparison(const IndexOptInfo *index, int column, Expr *clause, Comparison *result)
 {
-	OpExpr	   *operation = (OpExpr *) clause;
+	OpExpr *operation = (OpExpr *) clause;
 	ScalarArrayOpExpr *any = (ScalarArrayOpExpr *) clause;
 
 	if (IsA(clause, ScalarArrayOpExpr) && any->useOr)
 	{
-		*result = (Comparison) {linitial(any->args), lsecond(any->args), any->opno,
-		any->inputcollid, true};
+		*result = (Comparison){linitial(any->args), lsecond(any->args), any->opno, any->inputcollid,
+							   true};
 		return true;
 	}
 	if (!IsA(clause, OpExpr) || list_length(operation->args) != 2)
 		return false;
-	*result = (Comparison) {linitial(operation->args), lsecond(operation->args), operation->opno,
-	operation->inputcollid, false};
+	*result = (Comparison){linitial(operation->args), lsecond(operation->args), operation->opno,
+						   operation->inputcollid, false};
 	if (match_index_to_operand(result->right, column, unconstify(IndexOptInfo *, index)))
 	{
 		result->left = lsecond(operation->args);
 		result->right = linitial(operation->args);
-		result->operator = get_commutator(operation->opno);
+		result->operator= get_commutator(operation->opno);
 	}
 	return true;
 }
@@ -100,8 +97,8 @@ static bool
 match_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, Expr *clause,
 			 Arm *arm)
 {
-	Comparison	comparison;
-	LookupKey  *key;
+	Comparison comparison;
+	LookupKey *key;
 
 	if (!get_comparison(index, column, clause, &comparison) || !OidIsValid(comparison.operator) ||
 		!hm_has_collation(index, column, comparison.collation) ||
@@ -117,7 +114,7 @@ match_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column
 	arm->arguments = lappend(arm->arguments, comparison.right);
 	if (key->is_array && key->strategy == BTEqualStrategyNumber)
 	{
-		double		length = hm_estimate_array_length(root, comparison.right);
+		double length = hm_estimate_array_length(root, comparison.right);
 
 		arm->probes = hm_has_columns(index) ? arm->probes * length : Max(arm->probes, length);
 		arm->guessed = !IsA(comparison.right, Const) && !IsA(comparison.right, ArrayExpr);
@@ -141,9 +138,9 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 static bool
 has_first_column(const Arm *arm)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, arm->keys)
+	foreach (cell, arm->keys)
 	{
 		if (((LookupKey *) lfirst(cell))->column == 0)
 			return true;
@@ -163,9 +160,9 @@ match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, A
 		node = (Node *) ((RestrictInfo *) node)->clause;
 	if (is_andclause(node))
 	{
-		ListCell   *cell;
+		ListCell *cell;
 
-		foreach(cell, ((BoolExpr *) node)->args)
+		foreach (cell, ((BoolExpr *) node)->args)
 		{
 			if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm, exact))
 				*exact = false;
@@ -177,18 +174,17 @@ match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, A
 
 /* The arms of an OR clause; NIL if one of them has no condition on the key. */
 static List *
-match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info,
-		 bool *exact)
+match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info, bool *exact)
 {
-	List	   *arms = NIL;
-	ListCell   *cell;
+	List *arms = NIL;
+	ListCell *cell;
 
 	*exact = true;
 	if (!restriction_is_or_clause(info))
 		return NIL;
-	foreach(cell, ((BoolExpr *) info->orclause)->args)
+	foreach (cell, ((BoolExpr *) info->orclause)->args)
 	{
-		Arm		   *arm = palloc0(sizeof(Arm));
+		Arm *arm = palloc0(sizeof(Arm));
 
 		arm->probes = 1;
 		if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm, exact))
@@ -202,10 +198,10 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 static Expr *
 clause_of_arms(List *arms)
 {
-	List	   *clauses = NIL;
-	ListCell   *cell;
+	List *clauses = NIL;
+	ListCell *cell;
 
-	foreach(cell, arms)
+	foreach (cell, arms)
 		clauses = lappend(clauses, make_ands_explicit(((Arm *) lfirst(cell))->clauses));
 	return make_orclause(clauses);
 }
@@ -215,20 +211,19 @@ clause_of_arms(List *arms)
  * false if there is no array and no OR, so that a plain index scan does as well.
  */
 static bool
-match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-				   Conditions *result)
+match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Conditions *result)
 {
-	Arm		   *common = palloc0(sizeof(Arm));
-	List	   *arms = NIL;
-	bool		many = false;
-	ListCell   *cell;
+	Arm *common = palloc0(sizeof(Arm));
+	List *arms = NIL;
+	bool many = false;
+	ListCell *cell;
 
 	common->probes = 1;
-	*result = (Conditions) {0};
-	foreach(cell, rel->baserestrictinfo)
+	*result = (Conditions){0};
+	foreach (cell, rel->baserestrictinfo)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
-		bool		exact = true;
+		bool exact = true;
 
 		if (info->pseudoconstant || !restriction_is_securely_promotable(info, rel))
 			continue;
@@ -250,9 +245,9 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		return false;
 
 	/* Conditions outside the OR hold for each arm. */
-	foreach(cell, arms)
+	foreach (cell, arms)
 	{
-		Arm		   *arm = lfirst(cell);
+		Arm *arm = lfirst(cell);
 
 		arm->clauses = list_concat_copy(arm->clauses, common->clauses);
 		arm->keys = list_concat(arm->keys, common->keys);
@@ -264,7 +259,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		arm->guessed |= common->guessed;
 	}
 	result->arms = arms != NIL ? arms : list_make1(common);
-	foreach(cell, result->arms)
+	foreach (cell, result->arms)
 	{
 		if (!has_first_column(lfirst(cell)))
 			return false;
@@ -279,9 +274,9 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 static bool
 may_name_many(const RelOptInfo *rel)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, rel->baserestrictinfo)
+	foreach (cell, rel->baserestrictinfo)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
@@ -295,20 +290,20 @@ may_name_many(const RelOptInfo *rel)
 static bool
 is_single_array(const IndexOptInfo *index, const Conditions *conditions)
 {
-	List	   *keys = ((Arm *) linitial(conditions->arms))->keys;
+	List *keys = ((Arm *) linitial(conditions->arms))->keys;
 	const LookupKey *key = linitial(keys);
 
-	return !hm_has_columns(index) && list_length(conditions->arms) == 1 &&
-		list_length(keys) == 1 && key->strategy == BTEqualStrategyNumber && key->is_array;
+	return !hm_has_columns(index) && list_length(conditions->arms) == 1 && list_length(keys) == 1 &&
+		   key->strategy == BTEqualStrategyNumber && key->is_array;
 }
 
 /* The attribute numbers of a table's columns in some expressions, which have no system columns. */
 static List *
 columns_of(Index relid, Node *expressions)
 {
-	Bitmapset  *attributes = NULL;
-	List	   *columns = NIL;
-	int			next = -1;
+	Bitmapset *attributes = NULL;
+	List *columns = NIL;
+	int next = -1;
 
 	pull_varattnos(expressions, relid, &attributes);
 	while ((next = bms_next_member(attributes, next)) >= 0)
@@ -330,14 +325,14 @@ plan_target(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index)
 }
 
 static Plan *
-plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-				 List *clauses, List *plans)
+plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+				 List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = linitial(path->custom_private);
 	Conditions *conditions = lthird(path->custom_private);
-	LookupPlan	plan = {.type = JOIN_INNER};
-	ListCell   *cell;
+	LookupPlan plan = {.type = JOIN_INNER};
+	ListCell *cell;
 
 	plan.index_only = intVal(lsecond(path->custom_private));
 	plan.first_rows = hm_wants_first_rows(root);
@@ -345,9 +340,9 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.key_type = hm_index_type_id(index, 0);
 	plan.targets = list_make1(plan_target(root, rel, index));
 	plan.key_clauses = conditions->clauses;
-	foreach(cell, conditions->arms)
+	foreach (cell, conditions->arms)
 	{
-		const Arm  *arm = lfirst(cell);
+		const Arm *arm = lfirst(cell);
 
 		plan.arms = lappend(plan.arms, arm->keys);
 		plan.arguments = list_concat(plan.arguments, arm->arguments);
@@ -367,8 +362,8 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	if (plan.index_only)
 	{
 		/* The target list may have columns that nobody reads. */
-		plan.columns = columns_of(rel->relid, (Node *) list_concat_copy(rel->reltarget->exprs,
-																		scan->scan.plan.qual));
+		plan.columns = columns_of(
+			rel->relid, (Node *) list_concat_copy(rel->reltarget->exprs, scan->scan.plan.qual));
 		plan.clause_columns = columns_of(rel->relid, (Node *) conditions->clauses);
 	}
 	hm_lookup_plan_write(&plan, scan);
@@ -384,14 +379,14 @@ bool
 hm_lookup_scan_compares(const Path *path, const Expr *expr)
 {
 	const CustomPath *scan = (const CustomPath *) path;
-	const Var  *var = (const Var *) expr;
+	const Var *var = (const Var *) expr;
 	const IndexOptInfo *index;
 
 	if (!IsA(scan, CustomPath) || scan->methods != &hm_lookup_scan_path_methods || !IsA(var, Var))
 		return false;
 	index = linitial(scan->custom_private);
 	return var->varno == (int) index->rel->relid && var->varlevelsup == 0 &&
-		index->indexkeys[0] != 0 && var->varattno == index->indexkeys[0];
+		   index->indexkeys[0] != 0 && var->varattno == index->indexkeys[0];
 }
 
 /*
@@ -402,14 +397,14 @@ static bool
 has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						Conditions *conditions)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!enable_indexscan || !hm_wants_first_rows(root) || root->query_pathkeys == NIL ||
 		list_length(conditions->arms) > 1)
 		return false;
-	foreach(cell, rel->pathlist)
+	foreach (cell, rel->pathlist)
 	{
-		IndexPath  *path = lfirst(cell);
+		IndexPath *path = lfirst(cell);
 
 		if (IsA(path, IndexPath) && path->indexinfo == index && path->indexclauses != NIL &&
 			path->path.param_info == NULL &&
@@ -423,15 +418,15 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 static bool
 finds_others(const IndexOptInfo *index, const Conditions *conditions)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (hm_has_columns(index))
 		return true;
-	foreach(cell, conditions->arms)
+	foreach (cell, conditions->arms)
 	{
-		ListCell   *key;
+		ListCell *key;
 
-		foreach(key, ((Arm *) lfirst(cell))->keys)
+		foreach (key, ((Arm *) lfirst(cell))->keys)
 		{
 			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(key))->type))
 				return true;
@@ -445,12 +440,13 @@ static void
 cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 				const Conditions *conditions, QualCost *result)
 {
-	QualCost	key_cost;
+	QualCost key_cost;
 
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
-	if (is_single_array(index, conditions) && !hm_key_type_lookup(hm_index_type_id(index, 0))->exact)
+	if (is_single_array(index, conditions) &&
+		!hm_key_type_lookup(hm_index_type_id(index, 0))->exact)
 	{
 		/* The fetch compares each row with the value of its key. */
 		result->per_tuple += cpu_operator_cost;
@@ -464,16 +460,16 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 Cost
 hm_cost_sending(List *arguments)
 {
-	Cost		cost = 0;
-	ListCell   *cell;
+	Cost cost = 0;
+	ListCell *cell;
 
-	foreach(cell, arguments)
+	foreach (cell, arguments)
 	{
-		Const	   *array = lfirst(cell);
+		Const *array = lfirst(cell);
 
 		if (IsA(array, Const) && !array->constisnull && array->constlen == -1)
-			cost += (double) toast_raw_datum_size(array->constvalue) *
-				BYTE_OPERATORS * cpu_operator_cost;
+			cost += (double) toast_raw_datum_size(array->constvalue) * BYTE_OPERATORS *
+					cpu_operator_cost;
 	}
 	return cost;
 }
@@ -485,10 +481,10 @@ hm_cost_sending(List *arguments)
 static Cost
 dividing_cost(const Conditions *conditions, double keys)
 {
-	Cost		cost = keys * cpu_operator_cost;
-	ListCell   *cell;
+	Cost cost = keys * cpu_operator_cost;
+	ListCell *cell;
 
-	foreach(cell, conditions->arms)
+	foreach (cell, conditions->arms)
 		cost += hm_cost_sending(((Arm *) lfirst(cell))->arguments);
 	return cost;
 }
@@ -497,7 +493,7 @@ static void
 cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 				 const Conditions *conditions, bool guessed, HmLookupWork *work, Path *path)
 {
-	QualCost	qual_cost;
+	QualCost qual_cost;
 
 	/*
 	 * The keys are sorted before the first row is returned.
@@ -523,7 +519,7 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	cost_conditions(root, rel, index, conditions, &qual_cost);
 	path->startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
 	path->total_cost += qual_cost.startup + qual_cost.per_tuple * work->rows +
-		rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
+						rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
 }
 
 /* A path with these conditions, without its costs. */
@@ -548,7 +544,7 @@ static void
 add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					  Conditions *conditions, bool guessed, HmLookupWork *work)
 {
-	int			workers = hm_parallel_workers(rel, hm_lookup_pages(root, rel, index, work));
+	int workers = hm_parallel_workers(rel, hm_lookup_pages(root, rel, index, work));
 	CustomPath *path;
 
 	if (workers == 0)
@@ -565,17 +561,19 @@ add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	add_partial_path(rel, &path->path);
 }
 
-/* The conditions of an arm that decide which part of an index is read: later columns are looked at in rows. */
+/*
+ * The conditions of an arm that decide which part of an index is read: later columns are looked at
+ * in rows.
+ */
 static List *
 boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
 {
-	Bitmapset  *equal = NULL;	/* columns that are restricted to values */
-	List	   *boundary = NIL;
-	int			last = 0;
-	ListCell   *cell,
-			   *clause;
+	Bitmapset *equal = NULL; /* columns that are restricted to values */
+	List *boundary = NIL;
+	int last = 0;
+	ListCell *cell, *clause;
 
-	foreach(cell, arm->keys)
+	foreach (cell, arm->keys)
 	{
 		const LookupKey *key = lfirst(cell);
 
@@ -586,10 +584,11 @@ boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *a
 		last++;
 	forboth(cell, arm->keys, clause, arm->clauses)
 	{
-		int			column = ((LookupKey *) lfirst(cell))->column;
+		int column = ((LookupKey *) lfirst(cell))->column;
 
-		if (bms_is_member(column, equal) ? column <= last :
-			column == last && hm_field_is_ordered(&fields->fields[column]))
+		if (bms_is_member(column, equal) ?
+				column <= last :
+				column == last && hm_field_is_ordered(&fields->fields[column]))
 			boundary = lappend(boundary, lfirst(clause));
 	}
 	bms_free(equal);
@@ -598,33 +597,40 @@ boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *a
 
 /* The share of a table's rows that an index with several columns finds. */
 static Selectivity
-composite_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const Conditions *conditions)
+composite_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+					  const Conditions *conditions)
 {
-	Relation	relation = index_open(index->indexoid, NoLock);
-	List	   *clauses = NIL;
-	HmFields	fields;
-	ListCell   *cell;
+	Relation relation = index_open(index->indexoid, NoLock);
+	List *clauses = NIL;
+	HmFields fields;
+	ListCell *cell;
 
 	hm_fields_read(relation, &fields);
 	index_close(relation, NoLock);
-	foreach(cell, conditions->arms)
-		clauses = lappend(clauses, make_ands_explicit(boundary_clauses(index, &fields, lfirst(cell))));
-	return clause_selectivity(root, (Node *) (list_length(clauses) == 1 ? linitial(clauses) : make_orclause(clauses)),
-							  (int) rel->relid, JOIN_INNER, NULL);
+	foreach (cell, conditions->arms)
+		clauses =
+			lappend(clauses, make_ands_explicit(boundary_clauses(index, &fields, lfirst(cell))));
+	return clause_selectivity(
+		root, (Node *) (list_length(clauses) == 1 ? linitial(clauses) : make_orclause(clauses)),
+		(int) rel->relid, JOIN_INNER, NULL);
 }
 
-/* The share of a table's rows that are looked at.  An OR can have conditions that are not on the key. */
+/*
+ * The share of a table's rows that are looked at.  An OR can have conditions that are not on the
+ * key.
+ */
 static Selectivity
-lookup_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const Conditions *conditions)
+lookup_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+				   const Conditions *conditions)
 {
-	List	   *clauses = NIL;
-	ListCell   *info;
-	ListCell   *clause;
+	List *clauses = NIL;
+	ListCell *info;
+	ListCell *clause;
 
 	if (hm_has_columns(index))
 		return composite_selectivity(root, rel, index, conditions);
-	forboth(info, conditions->infos, clause, conditions->clauses)
-		clauses = lappend(clauses, list_member_ptr(conditions->exact, lfirst(info)) ? lfirst(info) : lfirst(clause));
+	forboth(info, conditions->infos, clause, conditions->clauses) clauses = lappend(
+		clauses, list_member_ptr(conditions->exact, lfirst(info)) ? lfirst(info) : lfirst(clause));
 	return clauselist_selectivity(root, clauses, (int) rel->relid, JOIN_INNER, NULL);
 }
 
@@ -633,12 +639,12 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					  bool may_be_index_only, Conditions *conditions)
 {
 	CustomPath *path;
-	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
+	List *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
 	HmLookupWork work = {.processes = 1};
-	bool		guessed = false;
-	ListCell   *cell;
+	bool guessed = false;
+	ListCell *cell;
 
-	foreach(cell, conditions->arms)
+	foreach (cell, conditions->arms)
 	{
 		work.probes += ((Arm *) lfirst(cell))->probes;
 		guessed |= ((Arm *) lfirst(cell))->guessed;
@@ -652,9 +658,10 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		return;
 
 	work.index_only = may_be_index_only && hm_reads_only(rel, hm_returned_columns(index), clauses);
-	work.rows = work.hits = clamp_row_est(rel->tuples * lookup_selectivity(root, rel, index, conditions));
+	work.rows = work.hits =
+		clamp_row_est(rel->tuples * lookup_selectivity(root, rel, index, conditions));
 	work.batch = (double) hm_fetch_leaves_memory(work.index_only) /
-		hm_lookup_probe_memory(hm_index_key_size(index));
+				 hm_lookup_probe_memory(hm_index_key_size(index));
 	work.batch = Min(work.batch, hm_batch_size);
 	path = make_path(rel, index, work.index_only, conditions);
 	cost_lookup_scan(root, rel, index, conditions, guessed, &work, &path->path);
@@ -666,12 +673,12 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 void
 hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!may_name_many(rel) || !hm_can_look_up(root, rel))
 		return;
 
-	foreach(cell, rel->indexlist)
+	foreach (cell, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		Conditions *conditions = palloc(sizeof(Conditions));
@@ -680,7 +687,7 @@ hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		if (hm_can_use_index(index) && match_restrictions(root, rel, index, conditions))
 			add_lookup_scan_paths(root, rel, index,
 								  root->rowMarks == NIL &&
-								  !bms_is_member(rel->relid, root->all_result_relids),
+									  !bms_is_member(rel->relid, root->all_result_relids),
 								  conditions);
 	}
 }

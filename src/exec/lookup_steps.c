@@ -20,7 +20,10 @@
 
 #include "exec/sink.h"
 
-/* Whether rows of the batch are returned without a tuple of the inner side, after all matches have been found. */
+/*
+ * Whether rows of the batch are returned without a tuple of the inner side, after all matches have
+ * been found.
+ */
 static inline bool
 returns_rows(const LookupNode *lookup)
 {

@@ -18,7 +18,7 @@
 /* GUCs (exec.c) */
 extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_aggregate;
-extern int	hm_batch_size;
+extern int hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Plans: what both halves of a node know
@@ -26,14 +26,15 @@ extern int	hm_batch_size;
  */
 
 /*
- * Whether the bracket of a value of this type among keys of a key type, which is named by its id, in an index of that
- * column alone, may be fuzzy (am.h).  If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
+ * Whether the bracket of a value of this type among keys of a key type, which is named by its id,
+ * in an index of that column alone, may be fuzzy (am.h).  If so, the clause has to be evaluated for
+ * each row.  It always is if keys are not exact.
  */
 extern bool hm_may_be_fuzzy(Oid key, Oid type);
 
 /*
- * The key type with an id (am.h) of a column, in an index of this column alone or, if it is composite, of
- * several columns.
+ * The key type with an id (am.h) of a column, in an index of this column alone or, if it is
+ * composite, of several columns.
  */
 static inline const HmKeyType *
 hm_column_key_type(bool composite, Oid id)
@@ -54,10 +55,10 @@ extern const CustomScanMethods hm_lookup_aggregate_methods;
  */
 enum HmAggregateExprs
 {
-	HM_AGGREGATE_KEYS,			/* columns of GROUP BY */
-	HM_AGGREGATE_KEPT,			/* other columns that have one value per group */
-	HM_AGGREGATE_ARGUMENTS,		/* of each aggregate; NULL if it has none */
-	HM_AGGREGATE_FILTERS,		/* of each aggregate: a list of clauses */
+	HM_AGGREGATE_KEYS,      /* columns of GROUP BY */
+	HM_AGGREGATE_KEPT,      /* other columns that have one value per group */
+	HM_AGGREGATE_ARGUMENTS, /* of each aggregate; NULL if it has none */
+	HM_AGGREGATE_FILTERS,   /* of each aggregate: a list of clauses */
 	HM_AGGREGATE_EXPRS_LENGTH
 };
 
@@ -68,11 +69,9 @@ enum HmAggregateExprs
 typedef struct HmFetchStats
 {
 	HmLookupStats lookup;
-	uint64		heap_fetches;	/* TIDs for which a tuple was fetched from the
-								 * heap */
-	uint64		heap_blocks;	/* how often the fetch went to another heap
-								 * block */
-	uint64		removed;		/* tuples whose value was none of their probe's */
+	uint64 heap_fetches; /* TIDs for which a tuple was fetched from the heap */
+	uint64 heap_blocks;  /* how often the fetch went to another heap block */
+	uint64 removed;      /* tuples whose value was none of their probe's */
 } HmFetchStats;
 
 typedef struct HmFetch HmFetch;
@@ -95,8 +94,9 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
 extern void hm_fetch_without_tids(HmFetch *fetch);
 
 /*
- * Say which columns of the table hm_fetch_column() and hm_fetch_columns() may be asked for with index_only, by
- * their attribute numbers.  Without this call, these are all that the index can return.
+ * Say which columns of the table hm_fetch_column() and hm_fetch_columns() may be asked for with
+ * index_only, by their attribute numbers.  Without this call, these are all that the index can
+ * return.
  */
 extern void hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes);
 
@@ -125,8 +125,8 @@ typedef struct HmProbeValues
 	const Datum *values;
 	const uint32 *first;
 	const uint32 *rows;
-	uint32		stride;
-	FmgrInfo   *equal;			/* the column's value is its first argument */
+	uint32 stride;
+	FmgrInfo *equal; /* the column's value is its first argument */
 } HmProbeValues;
 
 /*
@@ -151,16 +151,16 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  * If the batch has "done", a probe may have several matches in a run, because it could not
  * be marked in time.
  */
-#define HM_RUN_MAX		256
+#define HM_RUN_MAX 256
 
 typedef struct HmRun
 {
-	uint32		count;			/* matches */
-	Buffer		buffer;			/* the page, or InvalidBuffer */
-	TupleTableSlot *slot;		/* the single tuple, or NULL */
-	bool		in_order;		/* probes ascend: there is no need to prefetch */
-	uint32		probes[HM_RUN_MAX];
-	uint32		hits[HM_RUN_MAX];	/* for fetch.c */
+	uint32 count;         /* matches */
+	Buffer buffer;        /* the page, or InvalidBuffer */
+	TupleTableSlot *slot; /* the single tuple, or NULL */
+	bool in_order;        /* probes ascend: there is no need to prefetch */
+	uint32 probes[HM_RUN_MAX];
+	uint32 hits[HM_RUN_MAX]; /* for fetch.c */
 	HeapTupleData tuples[HM_RUN_MAX];
 } HmRun;
 
@@ -183,21 +183,21 @@ extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
 extern TupleTableSlot *hm_fetch_store(HmFetch *fetch, uint32 match);
 
 /*
- * If index_only: the value that a column of the table has in a match of the run.  The index can return the column, which is
- * given by its attribute number.
+ * If index_only: the value that a column of the table has in a match of the run.  The index can
+ * return the column, which is given by its attribute number.
  */
 extern Datum hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null);
 
 /* So many columns of a tuple are deformed faster by a slot than one by one. */
-#define HM_SLOT_MIN_COLUMNS	3
+#define HM_SLOT_MIN_COLUMNS 3
 
 /*
- * The values of a column of the table in some matches of the run.  If index_only, the index must be able
- * to return it.  by_slot: deform tuples by a slot.  What values point to is valid as long as the run, with by_slot
- * until another tuple is stored.
+ * The values of a column of the table in some matches of the run.  If index_only, the index must be
+ * able to return it.  by_slot: deform tuples by a slot.  What values point to is valid as long as
+ * the run, with by_slot until another tuple is stored.
  */
-extern void hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot, const uint32 *matches,
-							 uint32 count, Datum *values, bool *nulls);
+extern void hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot,
+							 const uint32 *matches, uint32 count, Datum *values, bool *nulls);
 
 /*
  * The TID of a match of the run.  If the tuple was not fetched from the table, this is the
@@ -242,16 +242,15 @@ typedef struct HmSubplanKeys HmSubplanKeys;
  * hm_plan_subplan_keys() made, argument the array.  Returns NULL if only the array will
  * do.
  */
-extern HmSubplanKeys *hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument,
-											Oid type);
+extern HmSubplanKeys *hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument, Oid type);
 
 /*
  * Read the keys, in any order, with duplicates, into an array of the type's key size, in
  * memory of CurrentMemoryContext.  Returns false if there is an array, because something has
  * evaluated the parameter.
  */
-extern bool hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type,
-								 void **points, uint32 *count);
+extern bool hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type, void **points,
+								 uint32 *count);
 
 /* Whether a change of parameters changes the keys. */
 extern bool hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed);
@@ -274,12 +273,12 @@ extern uint32 hm_drop_duplicates(void *keys, Size key_size, uint32 count);
 /* Keys in any order, with duplicates, that are divided into batches. */
 typedef struct HmKeyGroups
 {
-	void	   *keys;
-	Size		key_size;
-	uint32		next;			/* first key that has not come into a batch */
-	List	   *ends;			/* the ends of groups that have no key in
-								 * common; the next group's end is last */
-	MemoryContext context;		/* of the list */
+	void *keys;
+	Size key_size;
+	uint32 next;           /* first key that has not come into a batch */
+	List *ends;            /* the ends of groups that have no key in common; the next group's end is
+							* last */
+	MemoryContext context; /* of the list */
 } HmKeyGroups;
 
 /*
@@ -292,8 +291,8 @@ extern void hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint
  * Begin to divide those of the keys that are in low..high, which are slices that this process has
  * claimed.  Returns the number of keys that are done with then, at the front: those up to "high".
  */
-extern uint32 hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size,
-									  uint32 count, HmKey low, HmKey high);
+extern uint32 hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size, uint32 count,
+									  HmKey low, HmKey high);
 
 /*
  * Get the next batch: at most so many keys, none of which is in another batch.  It may
@@ -304,17 +303,16 @@ extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, void **keys);
 /* Keys of which each is looked up once. */
 typedef struct HmDistinctKeys
 {
-	uint32		count;			/* keys in memory, or in a batch */
-	uint32		room;
-	void	   *keys;
-	Size		key_size;
-	Size		max_room;
-	bool		finished;
+	uint32 count; /* keys in memory, or in a batch */
+	uint32 room;
+	void *keys;
+	Size key_size;
+	Size max_room;
+	bool finished;
 	HmKeyGroups groups;
-	struct Tuplesortstate *sort;	/* all keys, if they are too many for memory;
-									 * otherwise NULL */
-	bool		has_last;		/* the last key that was read from "sort" */
-	HmKey		last;
+	struct Tuplesortstate *sort; /* all keys, if they are too many for memory; otherwise NULL */
+	bool has_last;               /* the last key that was read from "sort" */
+	HmKey last;
 	MemoryContext context;
 	MemoryContext group_context;
 } HmDistinctKeys;
@@ -353,8 +351,8 @@ extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, void **ke
 /* One column of the rows of a block. */
 typedef struct HmColumn
 {
-	Datum	   *values;
-	bool	   *nulls;
+	Datum *values;
+	bool *nulls;
 } HmColumn;
 
 /* ----------------------------------------------------------------
@@ -416,14 +414,12 @@ typedef struct HmSlices HmSlices;
 typedef struct HmNode
 {
 	CustomScanState css;
-	HmFetch    *fetch;			/* NULL if there is none yet, or for EXPLAIN
-								 * alone */
-	HmFetchStats ended;			/* counters of fetches that have ended */
-	HmFetchStats workers;		/* counters of parallel workers, once they have
-								 * ended */
-	HmShared   *shared;			/* NULL if not parallel */
-	bool		divides_keys;	/* the processes of a parallel scan divide them: */
-	HmSlices   *slices;			/* NULL if not parallel */
+	HmFetch *fetch;       /* NULL if there is none yet, or for EXPLAIN alone */
+	HmFetchStats ended;   /* counters of fetches that have ended */
+	HmFetchStats workers; /* counters of parallel workers, once they have ended */
+	HmShared *shared;     /* NULL if not parallel */
+	bool divides_keys;    /* the processes of a parallel scan divide them: */
+	HmSlices *slices;     /* NULL if not parallel */
 } HmNode;
 
 /*
@@ -445,8 +441,8 @@ extern void hm_node_shutdown(CustomScanState *node);
  * HM_FIRST_RUN of a process's fair share.  The last ones are HM_LAST_RUNS of that share; or
  * of what has been taken, if that is more than all the work was expected to be.
  */
-#define HM_FIRST_RUN	0.8
-#define HM_LAST_RUNS	0.25
+#define HM_FIRST_RUN 0.8
+#define HM_LAST_RUNS 0.25
 
 static inline double
 hm_next_run(double all, double taken, int processes)
@@ -468,7 +464,7 @@ extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
  * ----------------------------------------------------------------
  */
 
-#define HM_SLICES	256
+#define HM_SLICES 256
 
 /* Slices for a number of processes: their size, a new start, and another one. */
 extern Size hm_slices_size(int processes);
@@ -493,8 +489,8 @@ extern bool hm_slices_claim(HmSlices *slices, HmKey *low, HmKey *high);
 extern void hm_slices_divide_keys(HmSlices *slices, const void *keys, Size key_size, uint32 count);
 
 /* Compute bounds for sorted, disjoint ranges of an index's keys. */
-extern void hm_slices_of_ranges(Relation index, const void *low, const void *high,
-								Size key_size, uint32 count, HmKey *bounds);
+extern void hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_size,
+								uint32 count, HmKey *bounds);
 
 /*
  * Cut sorted, disjoint ranges where slices begin.  Replaces the arrays, which are palloc'd.
@@ -523,8 +519,8 @@ extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState
 							   List *ancestors, ExplainState *es);
 
 /* Show a list of expressions under a label, if there are any. */
-extern void hm_explain_list(const char *label, List *exprs, CustomScanState *node,
-							List *ancestors, ExplainState *es);
+extern void hm_explain_list(const char *label, List *exprs, CustomScanState *node, List *ancestors,
+							ExplainState *es);
 
 /*
  * Show how many rows the node filtered out (nfiltered2) per loop, if any; and how many its
@@ -540,4 +536,4 @@ extern void hm_explain_removed(HmNode *node, ExplainState *es);
  */
 extern void hm_explain_stats(HmNode *node, ExplainState *es);
 
-#endif							/* HARMONIA_EXEC_NODES_H */
+#endif /* HARMONIA_EXEC_NODES_H */

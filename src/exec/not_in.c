@@ -16,8 +16,8 @@
  * invalidates cached plans, as any change of a table in the range table does, and the hook
  * sees the query again.
  *
- * A snapshot that is older than the declaration of a column as NOT NULL may still see a
- * NULL there (see hm_is_not_null()).  In READ COMMITTED, the snapshot of a query is taken after its tables are
+ * A snapshot that is older than the declaration of a column as NOT NULL may still see a NULL there
+ * (see hm_is_not_null()).  In READ COMMITTED, the snapshot of a query is taken after its tables are
  * locked, so only queries in STABLE functions can have such a one.
  *
  * Queries that lock or change rows stay as they are, too.  After a concurrent change,
@@ -59,9 +59,9 @@ demands_not_null(Node *quals, Node *expr)
 		return false;
 	if (is_andclause(quals))
 	{
-		ListCell   *cell;
+		ListCell *cell;
 
-		foreach(cell, ((BoolExpr *) quals)->args)
+		foreach (cell, ((BoolExpr *) quals)->args)
 		{
 			if (demands_not_null(lfirst(cell), expr))
 				return true;
@@ -69,7 +69,7 @@ demands_not_null(Node *quals, Node *expr)
 		return false;
 	}
 	return IsA(quals, NullTest) && ((NullTest *) quals)->nulltesttype == IS_NOT_NULL &&
-		!((NullTest *) quals)->argisrow && equal(((NullTest *) quals)->arg, expr);
+		   !((NullTest *) quals)->argisrow && equal(((NullTest *) quals)->arg, expr);
 }
 
 /*
@@ -82,9 +82,9 @@ is_never_nulled(Node *jointree, int varno)
 		return ((RangeTblRef *) jointree)->rtindex == varno;
 	if (IsA(jointree, FromExpr))
 	{
-		ListCell   *cell;
+		ListCell *cell;
 
-		foreach(cell, ((FromExpr *) jointree)->fromlist)
+		foreach (cell, ((FromExpr *) jointree)->fromlist)
 		{
 			if (is_never_nulled(lfirst(cell), varno))
 				return true;
@@ -92,13 +92,13 @@ is_never_nulled(Node *jointree, int varno)
 	}
 	else if (IsA(jointree, JoinExpr))
 	{
-		JoinExpr   *join = (JoinExpr *) jointree;
+		JoinExpr *join = (JoinExpr *) jointree;
 
 		if ((join->jointype == JOIN_INNER || join->jointype == JOIN_LEFT) &&
 			is_never_nulled(join->larg, varno))
 			return true;
 		return (join->jointype == JOIN_INNER || join->jointype == JOIN_RIGHT) &&
-			is_never_nulled(join->rarg, varno);
+			   is_never_nulled(join->rarg, varno);
 	}
 	return false;
 }
@@ -111,15 +111,15 @@ is_never_nulled(Node *jointree, int varno)
 static bool
 enforces_not_null(Oid table, char kind)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (kind == RELKIND_RELATION)
 		return !has_subclass(table);
 	if (kind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	foreach(cell, find_all_inheritors(table, NoLock, NULL))
+	foreach (cell, find_all_inheritors(table, NoLock, NULL))
 	{
-		char		child = get_rel_relkind(lfirst_oid(cell));
+		char child = get_rel_relkind(lfirst_oid(cell));
 
 		if (child != RELKIND_RELATION && child != RELKIND_PARTITIONED_TABLE)
 			return false;
@@ -131,11 +131,10 @@ enforces_not_null(Oid table, char kind)
 static bool
 is_declared_not_null(const RangeTblEntry *rte, AttrNumber column)
 {
-	Relation	table;
-	bool		result;
+	Relation table;
+	bool result;
 
-	if (rte->rtekind != RTE_RELATION || column <= 0 ||
-		!enforces_not_null(rte->relid, rte->relkind))
+	if (rte->rtekind != RTE_RELATION || column <= 0 || !enforces_not_null(rte->relid, rte->relkind))
 		return false;
 
 	/* The parser or the plan cache has locked it. */
@@ -151,7 +150,7 @@ is_declared_not_null(const RangeTblEntry *rte, AttrNumber column)
 static bool
 is_not_null(Query *query, Node *expr)
 {
-	Var		   *var = (Var *) expr;
+	Var *var = (Var *) expr;
 	RangeTblEntry *rte;
 
 	if (IsA(expr, Const))
@@ -169,9 +168,10 @@ is_not_null(Query *query, Node *expr)
 	/* Grouping sets return NULL for the columns that a set lacks. */
 	if (rte->rtekind == RTE_SUBQUERY && rte->subquery->setOperations == NULL &&
 		rte->subquery->groupingSets == NIL && var->varattno > 0)
-		return is_not_null(rte->subquery,
-						   (Node *) list_nth_node(TargetEntry, rte->subquery->targetList,
-												  var->varattno - 1)->expr);
+		return is_not_null(
+			rte->subquery,
+			(Node *) list_nth_node(TargetEntry, rte->subquery->targetList, var->varattno - 1)
+				->expr);
 	return is_declared_not_null(rte, var->varattno);
 }
 
@@ -187,18 +187,18 @@ is_not_null(Query *query, Node *expr)
 static bool
 is_indexed(Oid relid, AttrNumber column, Oid operator)
 {
-	Relation	table = table_open(relid, NoLock);
-	bool		found = false;
-	ListCell   *cell;
+	Relation table = table_open(relid, NoLock);
+	bool found = false;
+	ListCell *cell;
 
-	foreach(cell, RelationGetIndexList(table))
+	foreach (cell, RelationGetIndexList(table))
 	{
-		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
+		Relation index = index_open(lfirst_oid(cell), AccessShareLock);
 
 		found |= (void *) index->rd_indam->amcostestimate == (void *) hm_cost_estimate &&
-			index->rd_index->indisvalid && index->rd_index->indkey.values[0] == column &&
-			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL) &&
-			get_op_opfamily_strategy(operator, index->rd_opfamily[0]) == BTEqualStrategyNumber;
+				 index->rd_index->indisvalid && index->rd_index->indkey.values[0] == column &&
+				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL) &&
+				 get_op_opfamily_strategy(operator, index->rd_opfamily[0]) == BTEqualStrategyNumber;
 		index_close(index, NoLock);
 	}
 	table_close(table, NoLock);
@@ -212,8 +212,8 @@ is_indexed(Oid relid, AttrNumber column, Oid operator)
 static bool
 is_simple(Query *query)
 {
-	Node	   *quals = query->jointree->quals;
-	bool		refers;
+	Node *quals = query->jointree->quals;
+	bool refers;
 
 	if (query->commandType != CMD_SELECT || query->setOperations != NULL || query->hasAggs ||
 		query->hasWindowFuncs || query->hasTargetSRFs || query->hasSubLinks ||
@@ -234,12 +234,12 @@ is_simple(Query *query)
 static void
 rewrite_condition(Query *query, Node *condition)
 {
-	SubLink    *link;
-	OpExpr	   *equality;
-	Param	   *param;
-	Query	   *select;
-	Node	   *outer;
-	Var		   *column;
+	SubLink *link;
+	OpExpr *equality;
+	Param *param;
+	Query *select;
+	Node *outer;
+	Var *column;
 	RangeTblEntry *rte;
 
 	if (!is_notclause(condition))
@@ -277,9 +277,9 @@ rewrite_conditions(Query *query, Node *quals)
 {
 	if (quals != NULL && is_andclause(quals))
 	{
-		ListCell   *cell;
+		ListCell *cell;
 
-		foreach(cell, ((BoolExpr *) quals)->args)
+		foreach (cell, ((BoolExpr *) quals)->args)
 			rewrite_conditions(query, lfirst(cell));
 	}
 	else if (quals != NULL)
@@ -289,20 +289,20 @@ rewrite_conditions(Query *query, Node *quals)
 void
 hm_rewrite_not_in(Query *query)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if ((query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) ||
 		query->rowMarks != NIL || query->hasModifyingCTE)
 		return;
 	if (query->hasSubLinks)
 		rewrite_conditions(query, query->jointree->quals);
-	foreach(cell, query->rtable)
+	foreach (cell, query->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
 
 		if (rte->rtekind == RTE_SUBQUERY)
 			hm_rewrite_not_in(rte->subquery);
 	}
-	foreach(cell, query->cteList)
+	foreach (cell, query->cteList)
 		hm_rewrite_not_in(castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery));
 }

@@ -24,13 +24,13 @@
 #include "exec/nodes.h"
 
 /* A batch of a parallel join has this many rows, where there is memory for them. */
-#define MIN_ROWS	1000
+#define MIN_ROWS 1000
 
 struct HmShared
 {
-	int			workers;
-	int			processes;		/* these and the leader, if it takes part */
-	pg_atomic_uint64 reserved;	/* see hm_node_reserve_rows() */
+	int workers;
+	int processes;             /* these and the leader, if it takes part */
+	pg_atomic_uint64 reserved; /* see hm_node_reserve_rows() */
 	HmFetchStats stats[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -44,7 +44,7 @@ shared_size(int workers)
 Size
 hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 {
-	Size		size = shared_size(context->nworkers);
+	Size size = shared_size(context->nworkers);
 
 	if (((HmNode *) node)->divides_keys)
 		size += hm_slices_size(context->nworkers + 1);
@@ -63,7 +63,7 @@ attach(HmNode *node, HmShared *shared)
 void
 hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {
-	HmShared   *shared = coordinate;
+	HmShared *shared = coordinate;
 
 	memset(shared, 0, shared_size(context->nworkers));
 	shared->workers = context->nworkers;
@@ -88,7 +88,7 @@ collect(HmNode *node)
 void
 hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {
-	HmShared   *shared = coordinate;
+	HmShared *shared = coordinate;
 
 	attach((HmNode *) node, shared);
 	collect((HmNode *) node);
@@ -106,7 +106,7 @@ hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
 void
 hm_node_shutdown(CustomScanState *state)
 {
-	HmNode	   *node = (HmNode *) state;
+	HmNode *node = (HmNode *) state;
 
 	node->slices = NULL;
 	if (node->shared == NULL)
@@ -134,11 +134,11 @@ hm_node_stats(HmNode *node, HmFetchStats *stats)
 uint32
 hm_node_reserve_rows(HmNode *node, double expected, uint32 max)
 {
-	HmShared   *shared = node->shared;
-	double		total = expected * hm_parallel_processes(shared->workers);
-	double		run = hm_next_run(total, (double) pg_atomic_read_u64(&shared->reserved),
-								  shared->processes);
-	uint32		rows = (uint32) Min(Max(run, MIN_ROWS), max);
+	HmShared *shared = node->shared;
+	double total = expected * hm_parallel_processes(shared->workers);
+	double run =
+		hm_next_run(total, (double) pg_atomic_read_u64(&shared->reserved), shared->processes);
+	uint32 rows = (uint32) Min(Max(run, MIN_ROWS), max);
 
 	pg_atomic_fetch_add_u64(&shared->reserved, rows);
 	return rows;

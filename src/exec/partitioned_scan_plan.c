@@ -33,20 +33,20 @@
 #include "exec/lookup_join_plan.h"
 
 /* What reading and sorting an element costs, in operators. */
-#define READING_OPERATORS	2
+#define READING_OPERATORS 2
 
 /* A lookup scan that is considered. */
 typedef struct ArrayScan
 {
-	RelOptInfo *rel;			/* the partitioned table */
-	RestrictInfo *info;			/* `= ANY (array)` */
-	int			key;			/* the array's number among the keys */
-	JoinKeys	keys;
-	bool		distinct;		/* an element is no more than its key */
-	List	   *targets;		/* HmTargets */
-	bool		index_only;
-	double		elements;
-	bool		guessed;		/* their number is not known */
+	RelOptInfo *rel;    /* the partitioned table */
+	RestrictInfo *info; /* `= ANY (array)` */
+	int key;            /* the array's number among the keys */
+	JoinKeys keys;
+	bool distinct; /* an element is no more than its key */
+	List *targets; /* HmTargets */
+	bool index_only;
+	double elements;
+	bool guessed; /* their number is not known */
 } ArrayScan;
 
 static ScalarArrayOpExpr *
@@ -73,14 +73,11 @@ array_of(const ArrayScan *scan)
 static bool
 has_distinct_elements(ScalarArrayOpExpr *clause, bool by_key)
 {
-	RegProcedure left_hash,
-				right_hash;
-	Oid			left_equal,
-				right_equal;
+	RegProcedure left_hash, right_hash;
+	Oid left_equal, right_equal;
 
-	return by_key ||
-		(get_op_hash_functions(clause->opno, &left_hash, &right_hash) &&
-		 get_compatible_hash_operators(clause->opno, &left_equal, &right_equal));
+	return by_key || (get_op_hash_functions(clause->opno, &left_hash, &right_hash) &&
+					  get_compatible_hash_operators(clause->opno, &left_equal, &right_equal));
 }
 
 /*
@@ -88,19 +85,17 @@ has_distinct_elements(ScalarArrayOpExpr *clause, bool by_key)
  * array, and one of its keys.
  */
 static bool
-match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *info,
-			ArrayScan *scan)
+match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *info, ArrayScan *scan)
 {
 	RelOptInfo *rel = scan->rel;
 	ScalarArrayOpExpr *clause = (ScalarArrayOpExpr *) info->clause;
-	Oid			key_type = hm_index_type_id(index, column);
-	Node	   *array;
-	Oid			left_type,
-				right_type;
-	int			strategy;
+	Oid key_type = hm_index_type_id(index, column);
+	Node *array;
+	Oid left_type, right_type;
+	int strategy;
 
-	if (scan->info != NULL || !IsA(clause, ScalarArrayOpExpr) || !clause->useOr || info->pseudoconstant ||
-		!hm_has_collation(index, column, clause->inputcollid) ||
+	if (scan->info != NULL || !IsA(clause, ScalarArrayOpExpr) || !clause->useOr ||
+		info->pseudoconstant || !hm_has_collation(index, column, clause->inputcollid) ||
 		hm_operator_strategy(index, column, clause->opno) != BTEqualStrategyNumber ||
 		!restriction_is_securely_promotable(info, rel) ||
 		!hm_is_key(root, rel, index, column, linitial(clause->args)))
@@ -109,8 +104,8 @@ match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *in
 	if (!bms_is_empty(pull_varnos(root, array)) || contain_volatile_functions((Node *) info))
 		return false;
 
-	get_op_opfamily_properties(clause->opno, index->opfamily[column], false, &strategy,
-							   &left_type, &right_type);
+	get_op_opfamily_properties(clause->opno, index->opfamily[column], false, &strategy, &left_type,
+							   &right_type);
 	if (hm_key_type_lookup(key_type)->exact && hm_may_be_fuzzy(key_type, right_type))
 		return false;
 	scan->distinct = !hm_has_columns(index) && hm_key_type_lookup(key_type)->exact;
@@ -121,31 +116,30 @@ match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *in
 	scan->key = list_length(scan->keys.arguments);
 	scan->elements = Max(1, hm_estimate_array_length(root, array));
 	scan->guessed = !IsA(array, Const) && !IsA(array, ArrayExpr);
-	hm_join_add_key(index, column, linitial(clause->args), clause->opno, true, array,
-					&scan->keys);
+	hm_join_add_key(index, column, linitial(clause->args), clause->opno, true, array, &scan->keys);
 	return true;
 }
 
 /*
- * Collect the conditions that give an index's first columns their values: an array, and in an index of
- * several columns single values.
+ * Collect the conditions that give an index's first columns their values: an array, and in an index
+ * of several columns single values.
  */
 static bool
 match_restrictions(PlannerInfo *root, IndexOptInfo *index, ArrayScan *scan)
 {
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
-		bool		found = false;
-		ListCell   *cell;
+		bool found = false;
+		ListCell *cell;
 
-		foreach(cell, scan->rel->baserestrictinfo)
+		foreach (cell, scan->rel->baserestrictinfo)
 		{
 			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 			if (!found)
 				found = match_array(root, index, i, info, scan) ||
-					(hm_has_columns(index) &&
-					 hm_join_match_restriction(root, scan->rel, index, i, info, &scan->keys));
+						(hm_has_columns(index) &&
+						 hm_join_match_restriction(root, scan->rel, index, i, info, &scan->keys));
 		}
 		if (!found)
 			break;
@@ -169,13 +163,13 @@ other_restrictions(const ArrayScan *scan)
 static Expr *
 make_element(const ArrayScan *scan)
 {
-	Node	   *array = array_of(scan);
-	FuncExpr   *element;
+	Node *array = array_of(scan);
+	FuncExpr *element;
 
 	/* It is only compared with copies of itself, never evaluated. */
 	element = makeFuncExpr(F_UNNEST_ANYARRAY, get_base_element_type(exprType(array)),
-						   list_make1(copyObject(array)), exprCollation(array), exprCollation(array),
-						   COERCE_EXPLICIT_CALL);
+						   list_make1(copyObject(array)), exprCollation(array),
+						   exprCollation(array), COERCE_EXPLICIT_CALL);
 	element->funcretset = true;
 	return (Expr *) element;
 }
@@ -185,9 +179,9 @@ static Expr *
 make_comparison(const ArrayScan *scan, Expr *element)
 {
 	ScalarArrayOpExpr *clause = array_clause(scan);
-	Expr	   *comparison = make_opclause(clause->opno, BOOLOID, false,
-										   copyObject(linitial(clause->args)), element,
-										   InvalidOid, clause->inputcollid);
+	Expr *comparison =
+		make_opclause(clause->opno, BOOLOID, false, copyObject(linitial(clause->args)), element,
+					  InvalidOid, clause->inputcollid);
 
 	set_opfuncid((OpExpr *) comparison);
 	return comparison;
@@ -203,32 +197,32 @@ plan_conditions(PlannerInfo *root, const ArrayScan *scan, bool parallel, LookupP
 
 	/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
 	if (!parallel)
-		plan->subplan = hm_plan_subplan_keys(root, scan->rel, key->key_type, array_of(scan),
-											 key->type);
+		plan->subplan =
+			hm_plan_subplan_keys(root, scan->rel, key->key_type, array_of(scan), key->type);
 }
 
 /* Let the elements be rows, which have a column of the scan tuple. */
 static void
 plan_elements(const ArrayScan *scan, JoinPlan *columns, LookupPlan *plan)
 {
-	Expr	   *element = make_element(scan);
+	Expr *element = make_element(scan);
 
-	columns->tlist = lappend(columns->tlist,
-							 makeTargetEntry(element, (AttrNumber) (list_length(columns->tlist) + 1),
-											 NULL, false));
+	columns->tlist = lappend(
+		columns->tlist,
+		makeTargetEntry(element, (AttrNumber) (list_length(columns->tlist) + 1), NULL, false));
 	columns->sources = lappend_int(columns->sources, 1);
 	plan->keys = scan->keys.keys;
 	plan->quals = list_make1(make_comparison(scan, copyObject(element)));
 }
 
 static Plan *
-plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-				List *clauses, List *plans)
+plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+				List *plans)
 {
 	CustomScan *result = makeNode(CustomScan);
 	const ArrayScan *scan = linitial(path->custom_private);
-	LookupPlan	plan = {.type = JOIN_INNER,.index_only = scan->index_only};
-	JoinPlan	columns = {.inner = rel->relid};
+	LookupPlan plan = {.type = JOIN_INNER, .index_only = scan->index_only};
+	JoinPlan columns = {.inner = rel->relid};
 
 	/* Where a query level has no upper relations, they are hidden still. */
 	hm_show_partitions(root);
@@ -269,17 +263,19 @@ const CustomPathMethods hm_lookup_array_path_methods = {
 static double
 target_rows(PlannerInfo *root, const ArrayScan *scan, const HmTarget *target)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, target->rel->baserestrictinfo)
+	foreach (cell, target->rel->baserestrictinfo)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 		ScalarArrayOpExpr *clause = (ScalarArrayOpExpr *) info->clause;
 
 		/* The selectivity is known already. */
-		if (IsA(clause, ScalarArrayOpExpr) && clause->useOr && clause->opno == array_clause(scan)->opno &&
+		if (IsA(clause, ScalarArrayOpExpr) && clause->useOr &&
+			clause->opno == array_clause(scan)->opno &&
 			match_index_to_operand(linitial(clause->args), scan->key, target->index))
-			return target->rel->tuples * clause_selectivity(root, (Node *) info, 0, JOIN_INNER, NULL);
+			return target->rel->tuples *
+				   clause_selectivity(root, (Node *) info, 0, JOIN_INNER, NULL);
 	}
 	return target->rel->rows;
 }
@@ -289,31 +285,31 @@ target_rows(PlannerInfo *root, const ArrayScan *scan, const HmTarget *target)
  * rows that they find, and how much work they are (hm_lookup_pages()).
  */
 static void
-cost_targets(PlannerInfo *root, const ArrayScan *scan, double processes, Path *path,
-			 double *rows, double *pages)
+cost_targets(PlannerInfo *root, const ArrayScan *scan, double processes, Path *path, double *rows,
+			 double *pages)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(scan->targets))->index;
-	HmLookupWork work = {.processes = processes,.as_array = true,.runs = 1,.index_only = scan->index_only};
-	double		probes = scan->elements / processes;
-	double		tuples = 0;
-	ListCell   *cell;
+	HmLookupWork work = {
+		.processes = processes, .as_array = true, .runs = 1, .index_only = scan->index_only};
+	double probes = scan->elements / processes;
+	double tuples = 0;
+	ListCell *cell;
 
-	foreach(cell, scan->targets)
+	foreach (cell, scan->targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
 	work.correlation = hm_key_correlation(root, index);
 	work.batch = hm_join_batch_rows(hm_index_key_size(index), 0, scan->index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, Max(1, probes * HM_FIRST_RUN));
 	*rows = *pages = 0;
-	foreach(cell, scan->targets)
+	foreach (cell, scan->targets)
 	{
-		HmTarget   *target = lfirst(cell);
-		double		share = hm_share_is_all(&target->share) ? 1 :
-			target->rel->tuples / Max(1.0, tuples);
-		double		visits = Min(1.0, probes * share);
-		double		found = target_rows(root, scan, target) * share / processes;
-		Cost		startup = 0;
-		Cost		total = 0;
+		HmTarget *target = lfirst(cell);
+		double share = hm_share_is_all(&target->share) ? 1 : target->rel->tuples / Max(1.0, tuples);
+		double visits = Min(1.0, probes * share);
+		double found = target_rows(root, scan, target) * share / processes;
+		Cost startup = 0;
+		Cost total = 0;
 
 		/* If there are more targets than elements, some are not visited. */
 		work.probes = Max(1, probes * share);
@@ -332,11 +328,10 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 {
 	const PathTarget *target = path->pathtarget;
 	const IndexOptInfo *index = ((HmTarget *) linitial(scan->targets))->index;
-	QualCost	filter;
-	double		rows,
-				pages;
-	Cost		reading = scan->elements * READING_OPERATORS * cpu_operator_cost +
-		hm_cost_routing(scan->elements / processes, true, scan->targets);
+	QualCost filter;
+	double rows, pages;
+	Cost reading = scan->elements * READING_OPERATORS * cpu_operator_cost +
+				   hm_cost_routing(scan->elements / processes, true, scan->targets);
 
 	path->startup_cost = path->total_cost = 0;
 	cost_targets(root, scan, processes, path, &rows, &pages);
@@ -354,7 +349,7 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 		filter.per_tuple += cpu_operator_cost;
 	path->startup_cost += filter.startup + target->cost.startup;
 	path->total_cost += filter.startup + filter.per_tuple * rows + target->cost.startup +
-		target->cost.per_tuple * path->rows;
+						target->cost.per_tuple * path->rows;
 	return pages;
 }
 
@@ -387,11 +382,11 @@ make_path(ArrayScan *scan, double processes)
 static bool
 has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!hm_wants_first_rows(root) || root->query_pathkeys == NIL)
 		return false;
-	foreach(cell, rel->pathlist)
+	foreach (cell, rel->pathlist)
 	{
 		if (pathkeys_contained_in(root->query_pathkeys, ((Path *) lfirst(cell))->pathkeys))
 			return true;
@@ -404,9 +399,9 @@ add_paths(PlannerInfo *root, ArrayScan *scan)
 {
 	RelOptInfo *rel = scan->rel;
 	CustomPath *path;
-	double		pages;
-	double		processes;
-	int			workers;
+	double pages;
+	double processes;
+	int workers;
 
 	if (scan->guessed && has_first_rows_in_order(root, rel))
 		return;
@@ -428,7 +423,9 @@ add_paths(PlannerInfo *root, ArrayScan *scan)
 	add_partial_path(rel, &path->path);
 }
 
-/* Whether the first of these paths, which is the cheapest, is a lookup scan of a partitioned table. */
+/*
+ * Whether the first of these paths, which is the cheapest, is a lookup scan of a partitioned table.
+ */
 static bool
 is_cheapest(List *paths)
 {
@@ -446,10 +443,12 @@ is_of_min_max(PlannerInfo *root)
 {
 	TargetEntry *target;
 
-	if (root->parent_root == NULL || !root->parent_root->parse->hasAggs || list_length(root->parse->targetList) != 1)
+	if (root->parent_root == NULL || !root->parent_root->parse->hasAggs ||
+		list_length(root->parse->targetList) != 1)
 		return false;
 	target = linitial_node(TargetEntry, root->parse->targetList);
-	return root->parse->limitCount != NULL && target->resname != NULL && strcmp(target->resname, "agg_target") == 0;
+	return root->parse->limitCount != NULL && target->resname != NULL &&
+		   strcmp(target->resname, "agg_target") == 0;
 }
 
 /*
@@ -475,7 +474,7 @@ hide_partitions(PlannerInfo *root, RelOptInfo *rel)
 void
 hm_show_partitions(PlannerInfo *root)
 {
-	int			relid;
+	int relid;
 	RelOptInfo *rel;
 
 	if (!bms_get_singleton_member(root->all_baserels, &relid))
@@ -491,17 +490,17 @@ may_be_changed_by_cursor(PlannerInfo *root, RelOptInfo *rel)
 {
 	const Query *query = root->parse;
 
-	return hm_is_for_cursor() && bms_equal(rel->relids, root->all_baserels) &&
-		!query->hasAggs && query->groupClause == NIL;
+	return hm_is_for_cursor() && bms_equal(rel->relids, root->all_baserels) && !query->hasAggs &&
+		   query->groupClause == NIL;
 }
 
 /* Whether one of a relation's restrictions has an array. */
 static bool
 has_array(const RelOptInfo *rel)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, rel->baserestrictinfo)
+	foreach (cell, rel->baserestrictinfo)
 	{
 		if (IsA(lfirst_node(RestrictInfo, cell)->clause, ScalarArrayOpExpr))
 			return true;
@@ -513,21 +512,22 @@ void
 hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	RelOptInfo *table;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION ||
 		rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh || !has_array(rel) ||
-		!hm_may_join(root, rel, rel) || !hm_join_can_read(rel) || may_be_changed_by_cursor(root, rel))
+		!hm_may_join(root, rel, rel) || !hm_join_can_read(rel) ||
+		may_be_changed_by_cursor(root, rel))
 		return;
 
 	/* An index of the first table is the model: all other targets must have one like it. */
 	table = hm_first_table(root, rel);
 	if (table == NULL)
 		return;
-	foreach(cell, table->indexlist)
+	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
-		ArrayScan  *scan = palloc0(sizeof(ArrayScan));
+		ArrayScan *scan = palloc0(sizeof(ArrayScan));
 
 		scan->rel = rel;
 		if (!hm_can_use_index(index) || !match_restrictions(root, index, scan))

@@ -19,7 +19,7 @@ hm_child_begin(CustomScanState *node, EState *estate, int eflags)
 void
 hm_child_rescan(CustomScanState *node)
 {
-	PlanState  *child = linitial(node->custom_ps);
+	PlanState *child = linitial(node->custom_ps);
 
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(child, node->ss.ps.chgParam);

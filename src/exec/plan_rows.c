@@ -20,7 +20,7 @@
 static AttrNumber
 plain_attribute(const Plan *plan, int column)
 {
-	const Var  *var = (const Var *) list_nth_node(TargetEntry, plan->targetlist, column)->expr;
+	const Var *var = (const Var *) list_nth_node(TargetEntry, plan->targetlist, column)->expr;
 
 	return IsA(var, Var) ? Max(0, var->varattno) : 0;
 }
@@ -47,14 +47,14 @@ is_plain_append(const PlanState *plan)
 	const AppendState *append = (const AppendState *) plan;
 
 	return IsA(plan, AppendState) && append->as_prune_state == NULL &&
-		append->as_nasyncplans == 0 && !plan->plan->parallel_aware &&
-		plan->instrument == NULL && plan->state->es_epq_active == NULL;
+		   append->as_nasyncplans == 0 && !plan->plan->parallel_aware && plan->instrument == NULL &&
+		   plan->state->es_epq_active == NULL;
 }
 
 static void
 init_source(PlanRows *rows, PlanRowsSource *source, PlanState *plan)
 {
-	*source = (PlanRowsSource) {.plan = plan};
+	*source = (PlanRowsSource){.plan = plan};
 	if (!reads_table(plan, rows->columns, rows->count))
 		return;
 
@@ -64,9 +64,9 @@ init_source(PlanRows *rows, PlanRowsSource *source, PlanState *plan)
 		source->attributes[i] = plain_attribute(plan->plan, rows->columns[i]);
 		source->last_attribute = Max(source->last_attribute, source->attributes[i]);
 	}
-	source->fixed = hm_heap_columns_locate(&source->offsets,
-										   RelationGetDescr(((ScanState *) plan)->ss_currentRelation),
-										   source->attributes, rows->count);
+	source->fixed = hm_heap_columns_locate(
+		&source->offsets, RelationGetDescr(((ScanState *) plan)->ss_currentRelation),
+		source->attributes, rows->count);
 	source->stored = ((ScanState *) plan)->ss_ScanTupleSlot;
 }
 
@@ -74,9 +74,9 @@ void
 hm_plan_rows_init(PlanRows *rows, PlanState *plan, const Bitmapset *columns)
 {
 	PlanState **plans = &plan;
-	int			column = -1;
+	int column = -1;
 
-	*rows = (PlanRows) {.plan = plan, .source_count = 1};
+	*rows = (PlanRows){.plan = plan, .source_count = 1};
 	rows->columns = palloc(Max(1, bms_num_members(columns)) * sizeof(int));
 	while ((column = bms_next_member(columns, column)) >= 0)
 	{
@@ -161,7 +161,7 @@ hm_plan_rows_deform(PlanRows *rows, bool current)
 		slot_getsomeattrs(source->stored, source->last_attribute);
 	for (int i = 0; i < rows->count; i++)
 	{
-		int			attribute = source->attributes[i] - 1;
+		int attribute = source->attributes[i] - 1;
 
 		rows->slot->tts_values[rows->columns[i]] = source->stored->tts_values[attribute];
 		rows->slot->tts_isnull[rows->columns[i]] = source->stored->tts_isnull[attribute];
@@ -172,7 +172,7 @@ hm_plan_rows_deform(PlanRows *rows, bool current)
 uint32
 hm_plan_rows_take(PlanRows *rows, HeapTupleHeader *tuples, uint32 max)
 {
-	uint32		n = 0;
+	uint32 n = 0;
 
 	while (rows->heap != NULL && n < max)
 	{
@@ -189,7 +189,7 @@ hm_plan_rows_take(PlanRows *rows, HeapTupleHeader *tuples, uint32 max)
 int
 hm_plan_rows_place(const PlanRows *rows, int column)
 {
-	int			place = 0;
+	int place = 0;
 
 	while (rows->columns[place] != column - 1)
 		place++;

@@ -12,28 +12,28 @@
 /* A plan that rows come from. */
 typedef struct PlanRowsSource
 {
-	PlanState  *plan;
-	AttrNumber *attributes;		/* if the plan does nothing but read a table: the table's; otherwise
-								 * NULL, and the following is not used */
-	int			last_attribute;
-	bool		fixed;			/* they are at fixed offsets: */
+	PlanState *plan;
+	AttrNumber *attributes; /* if the plan does nothing but read a table: the table's; otherwise
+							 * NULL, and the following is not used */
+	int last_attribute;
+	bool fixed; /* they are at fixed offsets: */
 	HmHeapColumns offsets;
-	TupleTableSlot *stored;		/* the scan's */
+	TupleTableSlot *stored; /* the scan's */
 } PlanRowsSource;
 
 typedef struct PlanRows
 {
-	PlanState  *plan;
-	int			count;			/* wanted columns */
-	int		   *columns;		/* numbered from 0 on */
-	int			last;			/* the last one, from 1 on */
-	PlanRowsSource *sources;	/* the plan, or the children of an Append */
-	int			source_count;
-	PlanRowsSource *source;		/* that is being read */
-	TableScanDesc scan;			/* where the next row comes from, or NULL: from the source's plan */
-	HeapScanDesc heap;			/* the same, if rows are taken from its page; or NULL */
-	HeapTupleData tuple;		/* in "stored" */
-	TupleTableSlot *slot;		/* what is returned: like the plan's */
+	PlanState *plan;
+	int count;               /* wanted columns */
+	int *columns;            /* numbered from 0 on */
+	int last;                /* the last one, from 1 on */
+	PlanRowsSource *sources; /* the plan, or the children of an Append */
+	int source_count;
+	PlanRowsSource *source; /* that is being read */
+	TableScanDesc scan;     /* where the next row comes from, or NULL: from the source's plan */
+	HeapScanDesc heap;      /* the same, if rows are taken from its page; or NULL */
+	HeapTupleData tuple;    /* in "stored" */
+	TupleTableSlot *slot;   /* what is returned: like the plan's */
 } PlanRows;
 
 /*
@@ -53,14 +53,14 @@ extern TupleTableSlot *hm_plan_rows_fetch(PlanRows *rows);
 extern TupleTableSlot *hm_plan_rows_deform(PlanRows *rows, bool current);
 
 /*
- * Take the rows after the one that was read last, at most "max" of them, as tuples: as long as they are on its heap page
- * and all wanted columns are at fixed offsets, which rows->source->offsets has in the order of
- * rows->columns.  Returns their number.  They are valid until the next row is read.
+ * Take the rows after the one that was read last, at most "max" of them, as tuples: as long as they
+ * are on its heap page and all wanted columns are at fixed offsets, which rows->source->offsets has
+ * in the order of rows->columns.  Returns their number.  They are valid until the next row is read.
  */
 extern uint32 hm_plan_rows_take(PlanRows *rows, HeapTupleHeader *tuples, uint32 max);
 
 /* The place of a wanted column, numbered from 1 on, among the wanted columns. */
-extern int	hm_plan_rows_place(const PlanRows *rows, int column);
+extern int hm_plan_rows_place(const PlanRows *rows, int column);
 
 /*
  * Read the next row.  Returns a slot whose wanted columns are deformed; other columns are not to
@@ -85,4 +85,4 @@ hm_plan_rows_next(PlanRows *rows)
 	return rows->slot;
 }
 
-#endif							/* HARMONIA_EXEC_PLAN_ROWS_H */
+#endif /* HARMONIA_EXEC_PLAN_ROWS_H */

@@ -37,15 +37,16 @@
  * which the tuples that are charged besides are three quarters, and 0.03 us if it only
  * counted.
  */
-#define STARTUP_TUPLES		50
-#define PROBE_OPERATORS		3
+#define STARTUP_TUPLES 50
+#define PROBE_OPERATORS 3
 
 /*
- * What a probe of a composite key costs more, in operators: its key is composed, has up to 128 bits, and is a range if
- * columns are left over, included ones among them.  That took 30 to 50 ns for a bigint with an included integer, and
- * 100 for two bigints, when reading and adding up a row took 45 (bench/types.sh bigints included, uuid4).
+ * What a probe of a composite key costs more, in operators: its key is composed, has up to 128
+ * bits, and is a range if columns are left over, included ones among them.  That took 30 to 50 ns
+ * for a bigint with an included integer, and 100 for two bigints, when reading and adding up a row
+ * took 45 (bench/types.sh bigints included, uuid4).
  */
-#define COMPOSITE_OPERATORS	6
+#define COMPOSITE_OPERATORS 6
 
 /*
  * Visiting a page again, in shared buffers, costs as much as handling PAGE_TUPLES tuples.
@@ -53,10 +54,10 @@
  * probes with 20 million rows with work_mem at 4 MB and at 1 GB, and compare the times and,
  * in EXPLAIN ANALYZE, "Heap Blocks" and "Leaf Pages".
  */
-#define PAGE_TUPLES			8
+#define PAGE_TUPLES 8
 
 /* This many probes or hits are as much work as a page of a table.  It has so many rows. */
-#define PAGE_ITEMS			100
+#define PAGE_ITEMS 100
 
 bool
 hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
@@ -67,42 +68,43 @@ hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
 		return false;
 	rte = planner_rt_fetch(rel->relid, root);
 	return rel->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL &&
-		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
-		rel->indexlist != NIL && bms_is_empty(rel->lateral_relids) &&
-		!IS_DUMMY_REL(rel) && !hm_old_snapshots_possible();
+		   (rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		   rel->indexlist != NIL && bms_is_empty(rel->lateral_relids) && !IS_DUMMY_REL(rel) &&
+		   !hm_old_snapshots_possible();
 }
 
 bool
 hm_wants_first_rows(PlannerInfo *root)
 {
-	return root->tuple_fraction > 0 && !root->parse->hasAggs &&
-		root->parse->groupClause == NIL;
+	return root->tuple_fraction > 0 && !root->parse->hasAggs && root->parse->groupClause == NIL;
 }
 
 bool
 hm_can_use_index(const IndexOptInfo *index)
 {
-	return (void *) index->amcostestimate == (void *) hm_cost_estimate &&
-		!index->hypothetical && (index->indpred == NIL || index->predOK);
+	return (void *) index->amcostestimate == (void *) hm_cost_estimate && !index->hypothetical &&
+		   (index->indpred == NIL || index->predOK);
 }
 
 Size
 hm_index_key_size(const IndexOptInfo *index)
 {
-	Oid			ids[INDEX_MAX_KEYS];
+	Oid ids[INDEX_MAX_KEYS];
 
 	for (int i = 0; i < index->ncolumns; i++)
-		ids[i] = i < index->nkeycolumns ? hm_index_type_id(index, i) :
-			hm_included_type_oid(exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
+		ids[i] = i < index->nkeycolumns ?
+					 hm_index_type_id(index, i) :
+					 hm_included_type_oid(
+						 exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
 	return hm_key_size(hm_width_of_types(ids, index->nkeycolumns, index->ncolumns));
 }
 
 bool
 hm_has_index(const RelOptInfo *rel)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, rel->indexlist)
+	foreach (cell, rel->indexlist)
 	{
 		if (hm_can_use_index(lfirst_node(IndexOptInfo, cell)))
 			return true;
@@ -120,14 +122,14 @@ bool
 hm_has_collation(const IndexOptInfo *index, int column, Oid collation)
 {
 	return !OidIsValid(index->indexcollations[column]) ||
-		index->indexcollations[column] == collation;
+		   index->indexcollations[column] == collation;
 }
 
 bool
 hm_may_be_fuzzy(Oid key, Oid type)
 {
 	return !hm_key_type_lookup(key)->exact ||
-		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
+		   (type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
 }
 
 RestrictInfo *
@@ -143,13 +145,13 @@ hm_make_condition(PlannerInfo *root, Expr *clause, Index security_level)
 Bitmapset *
 hm_returned_columns(const IndexOptInfo *index)
 {
-	Bitmapset  *columns = NULL;
+	Bitmapset *columns = NULL;
 
 	for (int i = 0; enable_indexonlyscan && i < index->ncolumns; i++)
 	{
 		if (index->canreturn[i] && index->indexkeys[i] > 0)
-			columns = bms_add_member(columns,
-									 index->indexkeys[i] - FirstLowInvalidHeapAttributeNumber);
+			columns =
+				bms_add_member(columns, index->indexkeys[i] - FirstLowInvalidHeapAttributeNumber);
 	}
 	return columns;
 }
@@ -157,7 +159,7 @@ hm_returned_columns(const IndexOptInfo *index)
 bool
 hm_reads_only(RelOptInfo *rel, const Bitmapset *columns, List *clauses)
 {
-	Bitmapset  *attributes = NULL;
+	Bitmapset *attributes = NULL;
 
 	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attributes);
 	pull_varattnos((Node *) clauses, rel->relid, &attributes);
@@ -171,8 +173,7 @@ hm_reads_only(RelOptInfo *rel, const Bitmapset *columns, List *clauses)
 static Cost
 pages_cost(Oid tablespace, double fetched, double pages)
 {
-	double		random_cost,
-				sequential_cost;
+	double random_cost, sequential_cost;
 
 	if (fetched < 1)
 		return 0;
@@ -186,11 +187,11 @@ double
 hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 {
 	TargetEntry *key = linitial_node(TargetEntry, index->indextlist);
-	Oid			less = get_opfamily_member(index->opfamily[0], index->opcintype[0],
-										   index->opcintype[0], BTLessStrategyNumber);
+	Oid less = get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0],
+								   BTLessStrategyNumber);
 	VariableStatData data;
 	AttStatsSlot slot;
-	double		correlation = 0;
+	double correlation = 0;
 
 	if (!hm_keys_have_ranges(hm_column_key_type(hm_has_columns(index), hm_index_type_id(index, 0))))
 		return 0;
@@ -225,7 +226,7 @@ static double
 pages_in_order(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double rows,
 			   double runs)
 {
-	double		per_run = ceil(rows / runs / Max(1.0, rel->tuples) * rel->pages);
+	double per_run = ceil(rows / runs / Max(1.0, rel->tuples) * rel->pages);
 
 	if (runs <= 1)
 		return per_run;
@@ -237,10 +238,11 @@ pages_in_order(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, do
 static double
 leaves_visited(PlannerInfo *root, const IndexOptInfo *index, double probes, double hits)
 {
-	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
+	double per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
 
-	return Min(index_pages_fetched(probes + hits / per_leaf, index->pages,
-								   (double) index->pages, root), index->pages);
+	return Min(
+		index_pages_fetched(probes + hits / per_leaf, index->pages, (double) index->pages, root),
+		index->pages);
 }
 
 /*
@@ -250,8 +252,8 @@ leaves_visited(PlannerInfo *root, const IndexOptInfo *index, double probes, doub
 static Cost
 revisits_cost(const IndexOptInfo *index, const RelOptInfo *rel, double visits)
 {
-	double		pages = (double) rel->pages + (double) index->pages;
-	double		uncached = Max(0, 1 - effective_cache_size / Max(1.0, pages));
+	double pages = (double) rel->pages + (double) index->pages;
+	double uncached = Max(0, 1 - effective_cache_size / Max(1.0, pages));
 
 	return Max(0, visits) * (PAGE_TUPLES * cpu_tuple_cost + uncached * seq_page_cost);
 }
@@ -264,16 +266,16 @@ static double
 pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 					const HmLookupWork *work, double rows)
 {
-	double		batches = ceil(work->probes / Max(1.0, work->batch));
-	double		portions = Max(batches, ceil(rows / hm_fetch_portion_hits(work->index_only)));
-	double		again = 0;
+	double batches = ceil(work->probes / Max(1.0, work->batch));
+	double portions = Max(batches, ceil(rows / hm_fetch_portion_hits(work->index_only)));
+	double again = 0;
 
 	if (portions > 1)
 		again += portions * pages_anywhere(root, rel, index, rows / portions) -
-			pages_anywhere(root, rel, index, rows);
+				 pages_anywhere(root, rel, index, rows);
 	if (batches > 1)
-		again += batches * leaves_visited(root, index, work->probes / batches,
-										  work->hits / batches) -
+		again +=
+			batches * leaves_visited(root, index, work->probes / batches, work->hits / batches) -
 			leaves_visited(root, index, work->probes, work->hits);
 	return Max(0, again);
 }
@@ -288,7 +290,7 @@ static Cost
 shared_pages_cost(Oid tablespace, double visited, double all, double pages, double processes)
 {
 	return pages_cost(tablespace, all, pages) / processes +
-		Max(0, visited - all / processes) * PAGE_TUPLES * cpu_tuple_cost;
+		   Max(0, visited - all / processes) * PAGE_TUPLES * cpu_tuple_cost;
 }
 
 /*
@@ -297,26 +299,23 @@ shared_pages_cost(Oid tablespace, double visited, double all, double pages, doub
  * plain index scan (cost_index() in costsize.c).
  */
 static Cost
-heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-		  const HmLookupWork *work)
+heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, const HmLookupWork *work)
 {
-	double		processes = work->processes;
-	double		unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
-	double		scattered = pages_anywhere(root, rel, index, work->rows) * unseen;
-	double		all = pages_anywhere(root, rel, index, work->rows * processes) * unseen;
-	double		together = pages_in_order(root, rel, index, work->rows, work->runs) * unseen;
-	Cost		most = shared_pages_cost(rel->reltablespace, scattered, all, rel->pages,
-										 processes) +
-		revisits_cost(index, rel, pages_visited_again(root, rel, index, work,
-													  work->rows * unseen));
-	double		random_cost,
-				sequential_cost;
-	Cost		least = 0;
+	double processes = work->processes;
+	double unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
+	double scattered = pages_anywhere(root, rel, index, work->rows) * unseen;
+	double all = pages_anywhere(root, rel, index, work->rows * processes) * unseen;
+	double together = pages_in_order(root, rel, index, work->rows, work->runs) * unseen;
+	Cost most =
+		shared_pages_cost(rel->reltablespace, scattered, all, rel->pages, processes) +
+		revisits_cost(index, rel, pages_visited_again(root, rel, index, work, work->rows * unseen));
+	double random_cost, sequential_cost;
+	Cost least = 0;
 
 	if (together >= 1 && work->runs > 1)
 	{
-		all = pages_in_order(root, rel, index, work->rows * processes,
-							 work->runs * processes) * unseen;
+		all = pages_in_order(root, rel, index, work->rows * processes, work->runs * processes) *
+			  unseen;
 		least = shared_pages_cost(rel->reltablespace, together, all, rel->pages, processes);
 	}
 	else if (together >= 1)
@@ -338,22 +337,21 @@ void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 			   const HmLookupWork *work, Cost *startup, Cost *total)
 {
-	double		probes = work->as_array ? hm_array_scan_keys(work->probes, index->pages) : work->probes;
-	double		most = work->as_array ? hm_array_scan_pages(index->pages) : index->pages;
-	double		leaves = Min(most, leaves_visited(root, index, work->probes, work->hits));
-	double		all = Min(most, leaves_visited(root, index, work->probes * work->processes,
-											   work->hits * work->processes));
+	double probes = work->as_array ? hm_array_scan_keys(work->probes, index->pages) : work->probes;
+	double most = work->as_array ? hm_array_scan_pages(index->pages) : index->pages;
+	double leaves = Min(most, leaves_visited(root, index, work->probes, work->hits));
+	double all = Min(most, leaves_visited(root, index, work->probes * work->processes,
+										  work->hits * work->processes));
 
 	hm_cost_lookup_least(probes, startup, total);
-	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages,
-								work->processes) +
-		heap_cost(root, rel, index, work) +
-		work->hits * cpu_index_tuple_cost + work->rows * cpu_tuple_cost;
+	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages, work->processes) +
+			  heap_cost(root, rel, index, work) + work->hits * cpu_index_tuple_cost +
+			  work->rows * cpu_tuple_cost;
 	if (hm_has_columns(index))
 		*total += work->probes * COMPOSITE_OPERATORS * cpu_operator_cost;
 	if (index->indexprs != NIL && hm_lookup_may_use_device(work->probes))
 	{
-		QualCost	key_cost;
+		QualCost key_cost;
 
 		cost_qual_eval(&key_cost, index->indexprs, root);
 		*startup += key_cost.startup;
@@ -365,19 +363,19 @@ double
 hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 				const HmLookupWork *work)
 {
-	double		unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
-	double		correlation = work->correlation * work->correlation;
-	double		heap = pages_anywhere(root, rel, index, work->rows) * (1 - correlation) +
-		pages_in_order(root, rel, index, work->rows, work->runs) * correlation;
+	double unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
+	double correlation = work->correlation * work->correlation;
+	double heap = pages_anywhere(root, rel, index, work->rows) * (1 - correlation) +
+				  pages_in_order(root, rel, index, work->rows, work->runs) * correlation;
 
 	return leaves_visited(root, index, work->probes, work->hits) + heap * unseen +
-		(work->probes + work->hits) / PAGE_ITEMS;
+		   (work->probes + work->hits) / PAGE_ITEMS;
 }
 
 void
 hm_add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
 {
-	QualCost	cost;
+	QualCost cost;
 
 	cost_qual_eval(&cost, exprs, root);
 	path->startup_cost += cost.startup;
@@ -394,7 +392,7 @@ hm_parallel_workers(RelOptInfo *rel, double pages)
 double
 hm_parallel_processes(int workers)
 {
-	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
+	double leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
 
 	return workers + Max(0, leader);
 }

@@ -21,7 +21,10 @@ extern bool hm_can_use_index(const IndexOptInfo *index);
 /* Whether a table has an index that can be used for lookups. */
 extern bool hm_has_index(const RelOptInfo *rel);
 
-/* The key size of an index, if it is built now: for estimates, as one that is there may have another.  Nothing is read from it. */
+/*
+ * The key size of an index, if it is built now: for estimates, as one that is there may have
+ * another.  Nothing is read from it.
+ */
 extern Size hm_index_key_size(const IndexOptInfo *index);
 
 /* Whether an index has several columns, included ones among them, and so composite keys. */
@@ -42,7 +45,7 @@ hm_index_type_id(const IndexOptInfo *index, int column)
  * The strategy of an operator in the operator family of one of the index's columns, with the
  * column on its left side; 0 if the operator is not in the family.  Columns are counted from 0.
  */
-extern int	hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator);
+extern int hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator);
 
 /* Whether an operator that is called with this collation agrees with the column. */
 extern bool hm_has_collation(const IndexOptInfo *index, int column, Oid collation);
@@ -73,19 +76,15 @@ extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
  */
 typedef struct HmLookupWork
 {
-	double		processes;		/* how many processes do as much; 1 if not
-								 * parallel */
-	double		probes;
-	double		batch;			/* maximum number of probes in a batch */
-	double		hits;			/* entries that the probes find */
-	double		rows;			/* hits whose rows are looked at */
-	double		runs;			/* runs of neighbouring rows, if the table is
-								 * in the order of the key */
-	double		correlation;	/* 1 or -1: the table is in that order; 0: rows
-								 * may be anywhere */
-	bool		index_only;
-	bool		as_array;		/* keys and leaves are charged as those of an index
-								 * scan with an array */
+	double processes; /* how many processes do as much; 1 if not parallel */
+	double probes;
+	double batch;       /* maximum number of probes in a batch */
+	double hits;        /* entries that the probes find */
+	double rows;        /* hits whose rows are looked at */
+	double runs;        /* runs of neighbouring rows, if the table is in the order of the key */
+	double correlation; /* 1 or -1: the table is in that order; 0: rows may be anywhere */
+	bool index_only;
+	bool as_array; /* keys and leaves are charged as those of an index scan with an array */
 } HmLookupWork;
 
 /*
@@ -110,7 +109,7 @@ extern void hm_add_evaluations(PlannerInfo *root, Path *path, List *exprs, doubl
  * sequential scan of a table with so many pages.  As there, the storage parameter
  * parallel_workers of the relation that is read in parts takes precedence.
  */
-extern int	hm_parallel_workers(RelOptInfo *rel, double pages);
+extern int hm_parallel_workers(RelOptInfo *rel, double pages);
 
 /*
  * If the planner does not know an array's length, it assumes ten elements, for the
@@ -119,11 +118,11 @@ extern int	hm_parallel_workers(RelOptInfo *rel, double pages);
  * more than one portion: with more elements, this path visits the same heap pages more
  * often, while a bitmap scan visits each once.
  */
-#define HM_GUESS_DISCOUNT	0.8
+#define HM_GUESS_DISCOUNT 0.8
 
 /*
- * What it costs a worker to get the plan of a parallel scan with these arguments: it comes as text, with all
- * elements of arrays that are constants.
+ * What it costs a worker to get the plan of a parallel scan with these arguments: it comes as text,
+ * with all elements of arrays that are constants.
  */
 extern Cost hm_cost_sending(List *arguments);
 
@@ -132,9 +131,8 @@ typedef struct HmTarget
 {
 	RelOptInfo *rel;
 	IndexOptInfo *index;
-	HmShare		share;
-	int			column;			/* of the index, that the share is about; the same for
-								 * all targets of a join */
+	HmShare share;
+	int column; /* of the index, that the share is about; the same for all targets of a join */
 } HmTarget;
 
 /*
@@ -168,13 +166,14 @@ extern bool hm_shares_differ(List *targets);
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
 /*
- * A condition on one relation that the query does not have as such.  Security barriers have to be kept from it as from
- * the condition of that level from which it follows.
+ * A condition on one relation that the query does not have as such.  Security barriers have to be
+ * kept from it as from the condition of that level from which it follows.
  */
 extern RestrictInfo *hm_make_condition(PlannerInfo *root, Expr *clause, Index security_level);
 
 /*
- * Have the planner offer index scans and bitmap scans of a relation for comparisons of rows.  Called by the planner's hook.
+ * Have the planner offer index scans and bitmap scans of a relation for comparisons of rows.
+ * Called by the planner's hook.
  */
 extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
@@ -184,23 +183,22 @@ extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTbl
  */
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
-								 RelOptInfo *outer, RelOptInfo *inner,
-								 JoinType type, JoinPathExtraData *extra);
+extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
+								 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra);
 
 /*
  * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
  * lookup scans of the input relation find, with and without parallel workers.
  */
-extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input,
-									  RelOptInfo *grouped, GroupPathExtraData *extra);
+extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
+									  GroupPathExtraData *extra);
 
 /* Whether the query that is being planned is a cursor's. */
 extern bool hm_is_for_cursor(void);
 
 /*
- * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all paths
- * of a query level have been chosen.
+ * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all
+ * paths of a query level have been chosen.
  */
 extern void hm_show_partitions(PlannerInfo *root);
 
@@ -221,8 +219,8 @@ extern bool hm_lookup_scan_compares(const Path *path, const Expr *expr);
  * (subplan_keys.c), return what the executor needs for this, for custom_private;
  * otherwise NIL.  key_type is that of the index's keys, type that of the array's elements.
  */
-extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type,
-								  Node *argument, Oid type);
+extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type, Node *argument,
+								  Oid type);
 
 /*
  * Rewrite those conditions of a query that are NOT IN (SELECT ...), and can be answered by
@@ -237,4 +235,4 @@ extern void hm_rewrite_not_in(Query *query);
  */
 extern Path *hm_path_before_distinct(RelOptInfo *rel, Node *column);
 
-#endif							/* HARMONIA_EXEC_PLANNER_H */
+#endif /* HARMONIA_EXEC_PLANNER_H */

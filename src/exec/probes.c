@@ -53,7 +53,7 @@ hm_store_outer(LookupNode *lookup, TupleTableSlot *outer)
 	hm_clear_candidate(lookup);
 	for (int i = 0; i < lookup->column_count; i++)
 	{
-		int			source = lookup->sources[i];
+		int source = lookup->sources[i];
 
 		if (source > 0)
 		{
@@ -70,13 +70,13 @@ hm_store_outer(LookupNode *lookup, TupleTableSlot *outer)
  * keys do not satisfy the clause.
  */
 static bool
-clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool *stored,
-			 HmKey *low, HmKey *high)
+clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool *stored, HmKey *low,
+			 HmKey *high)
 {
 	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
-	bool		is_null;
-	Datum		value;
-	HmBracket	bracket;
+	bool is_null;
+	Datum value;
+	HmBracket bracket;
 
 	if (key->column > 0)
 		value = slot_getattr(outer, key->column, &is_null);
@@ -91,12 +91,12 @@ clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool 
 		return false;
 	if (key->is_exact)
 	{
-		HmKey		at = key->type->normalise(value);
+		HmKey at = key->type->normalise(value);
 
 		*low = *high = at;
 		if (key->strategy == BTEqualStrategyNumber)
 			return true;
-		bracket = (HmBracket) {.first = at, .last = at, .has_first = true, .has_last = true};
+		bracket = (HmBracket){.first = at, .last = at, .has_first = true, .has_last = true};
 	}
 	else
 	{
@@ -104,25 +104,25 @@ clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool 
 		lookup->batch.exact &= !bracket.fuzzy;
 	}
 	return hm_bracket_range(key->strategy, &bracket, ht_key_max_128(key->type->width), low, high) &&
-		*low <= *high;
+		   *low <= *high;
 }
 
 bool
 hm_compose_key(const HmFields *fields, const HmKey *keys, int count, HmKey *low, HmKey *high)
 {
-	HmKey		rest = HM_KEY_MAX;
-	bool		exact = true;
+	HmKey rest = HM_KEY_MAX;
+	bool exact = true;
 
 	*low = 0;
 	for (int i = 0; i < count; i++)
 	{
 		const HmField *field = &fields->fields[i];
-		HmKey		value = hm_field_value(field, keys[i]);
+		HmKey value = hm_field_value(field, keys[i]);
 
 		*low |= value << field->shift;
 		rest = ((HmKey) 1 << field->shift) - 1;
 		exact &= hm_field_is_exact(field) &&
-			!(hm_field_shares_null(field) && value == hm_field_null(field));
+				 !(hm_field_shares_null(field) && value == hm_field_null(field));
 	}
 	*high = *low | rest;
 	return exact;
@@ -138,17 +138,16 @@ hm_compose_key(const HmFields *fields, const HmKey *keys, int count, HmKey *low,
 static bool
 composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
-	LookupBatch  *batch = &lookup->batch;
-	HmKey		keys[HM_MAX_KEY_COLUMNS];
-	int			single = 0;		/* so many first columns have one value */
-	bool		stored = false;
+	LookupBatch *batch = &lookup->batch;
+	HmKey keys[HM_MAX_KEY_COLUMNS];
+	int single = 0; /* so many first columns have one value */
+	bool stored = false;
 
 	if (lookup->target_count == 0)
 		return false;
 	for (int i = 0; i < lookup->key_count; i++)
 	{
-		HmKey		key_low,
-					key_high;
+		HmKey key_low, key_high;
 
 		if (!clause_range(lookup, &lookup->keys[i], outer, &stored, &key_low, &key_high))
 			return false;
@@ -177,24 +176,25 @@ composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *hi
 static bool
 plain_range(LookupNode *lookup, const TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
-	HmKey		keys[HM_MAX_KEY_COLUMNS];
+	HmKey keys[HM_MAX_KEY_COLUMNS];
 
 	for (int i = 0; i < lookup->key_count; i++)
 	{
-		int			column = lookup->keys[i].column - 1;
+		int column = lookup->keys[i].column - 1;
 
 		if (outer->tts_isnull[column])
 			return false;
 		keys[i] = lookup->keys[i].type->normalise(outer->tts_values[column]);
 	}
-	lookup->batch.exact &= hm_compose_key(&lookup->targets[0].fields, keys, lookup->key_count, low, high);
+	lookup->batch.exact &=
+		hm_compose_key(&lookup->targets[0].fields, keys, lookup->key_count, low, high);
 	return true;
 }
 
 bool
 hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
-	bool		stored = false;
+	bool stored = false;
 
 	if (lookup->plain_columns)
 		return plain_range(lookup, outer, low, high);
@@ -205,8 +205,7 @@ hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 	*high = HM_KEY_MAX;
 	for (int i = 0; i < lookup->key_count; i++)
 	{
-		HmKey		key_low,
-					key_high;
+		HmKey key_low, key_high;
 
 		if (!clause_range(lookup, &lookup->keys[i], outer, &stored, &key_low, &key_high))
 			return false;

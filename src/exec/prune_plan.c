@@ -22,12 +22,12 @@
 static List *
 stand_ins(List *targets)
 {
-	List	   *paths = NIL;
-	ListCell   *cell;
+	List *paths = NIL;
+	ListCell *cell;
 
-	foreach(cell, targets)
+	foreach (cell, targets)
 	{
-		Path	   *path = makeNode(Path);
+		Path *path = makeNode(Path);
 
 		path->parent = ((HmTarget *) lfirst(cell))->rel;
 		paths = lappend(paths, path);
@@ -43,13 +43,12 @@ stand_ins(List *targets)
 static List *
 take_steps(PartitionPruneInfo *info, Index inner)
 {
-	List	   *steps = NIL;
-	ListCell   *hierarchy,
-			   *cell;
+	List *steps = NIL;
+	ListCell *hierarchy, *cell;
 
-	foreach(hierarchy, info->prune_infos)
+	foreach (hierarchy, info->prune_infos)
 	{
-		foreach(cell, (List *) lfirst(hierarchy))
+		foreach (cell, (List *) lfirst(hierarchy))
 		{
 			PartitionedRelPruneInfo *table = lfirst_node(PartitionedRelPruneInfo, cell);
 

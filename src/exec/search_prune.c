@@ -24,13 +24,12 @@ static PartitionPruneInfo *
 put_steps(PartitionPruneInfo *planned, List *steps, Index inner)
 {
 	PartitionPruneInfo *info = copyObject(planned);
-	int			next = 0;
-	ListCell   *hierarchy,
-			   *cell;
+	int next = 0;
+	ListCell *hierarchy, *cell;
 
-	foreach(hierarchy, info->prune_infos)
+	foreach (hierarchy, info->prune_infos)
 	{
-		foreach(cell, (List *) lfirst(hierarchy))
+		foreach (cell, (List *) lfirst(hierarchy))
 		{
 			PartitionedRelPruneInfo *table = lfirst_node(PartitionedRelPruneInfo, cell);
 
@@ -49,7 +48,7 @@ put_steps(PartitionPruneInfo *planned, List *steps, Index inner)
 static bool
 has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
 {
-	Relation	relation = hm_range_table_relation(estate, table->rtindex);
+	Relation relation = hm_range_table_relation(estate, table->rtindex);
 	PartitionDesc partitions;
 
 	if (estate->es_partition_directory == NULL)
@@ -75,12 +74,11 @@ has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
 static bool
 can_prune(EState *estate, const PartitionPruneInfo *info)
 {
-	ListCell   *hierarchy,
-			   *cell;
+	ListCell *hierarchy, *cell;
 
-	foreach(hierarchy, info->prune_infos)
+	foreach (hierarchy, info->prune_infos)
 	{
-		foreach(cell, (List *) lfirst(hierarchy))
+		foreach (cell, (List *) lfirst(hierarchy))
 		{
 			if (!has_planned_partitions(estate, lfirst_node(PartitionedRelPruneInfo, cell)))
 				return false;
@@ -95,7 +93,7 @@ hm_pruning_begin(SearchPruning *pruning, PlanState *node, List *plan, List *step
 {
 	PartitionPruneInfo *info;
 	PartitionPruneState *state;
-	Bitmapset  *left;
+	Bitmapset *left;
 
 	pruning->node = node;
 	pruning->context = CurrentMemoryContext;

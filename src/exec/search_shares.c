@@ -20,34 +20,33 @@
 #include "exec/lookup_node.h"
 
 /* From so many probes and targets on, probes are divided. */
-#define MIN_PROBES		64
-#define MIN_TARGETS		3
+#define MIN_PROBES 64
+#define MIN_TARGETS 3
 
 /*
  * The most places that cells may have in all for each target; and the most targets that a probe
  * may have on average.
  */
-#define MAX_PLACES		64
-#define MAX_TARGETS		3
+#define MAX_PLACES 64
+#define MAX_TARGETS 3
 
 /* Some neighbouring keys for which the same shares are possible. */
 typedef struct ShareInterval
 {
-	uint32		modulus;		/* number of cells */
-	uint32		cell;			/* the first of them */
+	uint32 modulus; /* number of cells */
+	uint32 cell;    /* the first of them */
 } ShareInterval;
 
 struct SearchShares
 {
-	const HmShare *hashed;		/* one that has a hash function, or NULL */
-	uint32		interval_count;
-	Size		key_size;
-	void	   *cuts;			/* the first key of each interval; the first is 0 */
+	const HmShare *hashed; /* one that has a hash function, or NULL */
+	uint32 interval_count;
+	Size key_size;
+	void *cuts; /* the first key of each interval; the first is 0 */
 	ShareInterval *intervals;
-	uint32		cell_count;
-	uint32	   *first;			/* of each cell, its first target in "targets"; and the
-								 * end */
-	uint32	   *targets;
+	uint32 cell_count;
+	uint32 *first; /* of each cell, its first target in "targets"; and the end */
+	uint32 *targets;
 };
 
 static inline bool
@@ -60,9 +59,9 @@ is_empty(const HmShare *share)
 static void
 make_cuts(SearchShares *shares, const SearchTarget *targets, int count)
 {
-	Size		key_size = shares->key_size;
-	HmKey		most = key_size == sizeof(uint64) ? PG_UINT64_MAX : HM_KEY_MAX;
-	uint32		cuts = 1;
+	Size key_size = shares->key_size;
+	HmKey most = key_size == sizeof(uint64) ? PG_UINT64_MAX : HM_KEY_MAX;
+	uint32 cuts = 1;
 
 	shares->cuts = palloc((2 * (Size) count + 1) * key_size);
 	hm_key_put(shares->cuts, key_size, 0, 0);
@@ -87,13 +86,14 @@ static pg_attribute_always_inline uint32
 find_interval(const SearchShares *shares, Size key_size, HmKey key)
 {
 	const void *cuts = shares->cuts;
-	uint32		base = 0;
+	uint32 base = 0;
 
 	for (uint32 length = shares->interval_count; length > 1;)
 	{
-		uint32		half = length / 2;
+		uint32 half = length / 2;
 
-		base = hm_key_less(key_size, key, hm_key_get(cuts, key_size, base + half)) ? base : base + half;
+		base = hm_key_less(key_size, key, hm_key_get(cuts, key_size, base + half)) ? base :
+																					 base + half;
 		length -= half;
 	}
 	return base;
@@ -107,9 +107,9 @@ find_interval(const SearchShares *shares, Size key_size, HmKey key)
 static bool
 make_cells(SearchShares *shares, const SearchTarget *targets, int count)
 {
-	Size		most = (Size) count * MAX_PLACES;
-	Size		cells = 0;
-	Size		places = 0;
+	Size most = (Size) count * MAX_PLACES;
+	Size cells = 0;
+	Size places = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -126,11 +126,12 @@ make_cells(SearchShares *shares, const SearchTarget *targets, int count)
 		}
 		for (uint32 j = find_interval(shares, shares->key_size, share->low);
 			 j < shares->interval_count &&
-			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high; j++)
+			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high;
+			 j++)
 		{
 			ShareInterval *interval = &shares->intervals[j];
-			uint64		modulus = Max(share->modulus, 1);
-			uint64		larger = Max(modulus, interval->modulus);
+			uint64 modulus = Max(share->modulus, 1);
+			uint64 larger = Max(modulus, interval->modulus);
 
 			if (larger % modulus != 0 || larger % interval->modulus != 0 || ++places > most)
 				return false;
@@ -149,13 +150,13 @@ make_cells(SearchShares *shares, const SearchTarget *targets, int count)
 }
 
 /*
- * Put targets into cells: count how many each cell has, in first[cell + 1]; or, with "fill", put them
- * there, from first[cell] on, which is moved on.  Returns false if there are too many.
+ * Put targets into cells: count how many each cell has, in first[cell + 1]; or, with "fill", put
+ * them there, from first[cell] on, which is moved on.  Returns false if there are too many.
  */
 static bool
 put_targets(SearchShares *shares, const SearchTarget *targets, int count, bool fill)
 {
-	Size		left = (Size) count * MAX_PLACES;
+	Size left = (Size) count * MAX_PLACES;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -165,13 +166,14 @@ put_targets(SearchShares *shares, const SearchTarget *targets, int count, bool f
 			continue;
 		for (uint32 j = find_interval(shares, shares->key_size, share->low);
 			 j < shares->interval_count &&
-			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high; j++)
+			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high;
+			 j++)
 		{
 			const ShareInterval *interval = &shares->intervals[j];
 
 			for (uint64 k = share->remainder; k < interval->modulus; k += Max(share->modulus, 1))
 			{
-				uint32		cell = interval->cell + (uint32) k;
+				uint32 cell = interval->cell + (uint32) k;
 
 				if (fill)
 					shares->targets[shares->first[cell]++] = (uint32) i;
@@ -231,14 +233,15 @@ hm_shares_may_divide(const LookupProbes *probes)
 
 /* Find each probe's cell, and count the probes of each target in first[target + 1]. */
 static pg_attribute_always_inline void
-find_cells(const SearchShares *shares, Size key_size, const LookupProbes *probes, const uint64 *hashes,
-		   SearchDivision *division)
+find_cells(const SearchShares *shares, Size key_size, const LookupProbes *probes,
+		   const uint64 *hashes, SearchDivision *division)
 {
 	for (uint32 i = 0; i < probes->count; i++)
 	{
-		const ShareInterval *interval = &shares->intervals[
-			find_interval(shares, key_size, hm_key_get(probes->low, key_size, i))];
-		uint32		cell = interval->cell;
+		const ShareInterval *interval =
+			&shares
+				 ->intervals[find_interval(shares, key_size, hm_key_get(probes->low, key_size, i))];
+		uint32 cell = interval->cell;
 
 		if (interval->modulus > 1)
 			cell += (uint32) (hashes[i] % interval->modulus);
@@ -252,7 +255,7 @@ bool
 hm_shares_divide(const SearchShares *shares, int target_count, const LookupProbes *probes,
 				 const uint64 *hashes, MemoryContext context, SearchDivision *division)
 {
-	uint64		places = 0;
+	uint64 places = 0;
 
 	if (division->room < probes->count)
 	{
@@ -261,8 +264,8 @@ hm_shares_divide(const SearchShares *shares, int target_count, const LookupProbe
 										   (Size) probes->count * MAX_TARGETS * sizeof(uint32));
 		division->room = probes->count;
 	}
-	division->first = hm_resize_large(context, division->first,
-									  ((Size) target_count + 1) * sizeof(uint32));
+	division->first =
+		hm_resize_large(context, division->first, ((Size) target_count + 1) * sizeof(uint32));
 	memset(division->first, 0, ((Size) target_count + 1) * sizeof(uint32));
 	if (shares->key_size == sizeof(uint64))
 		find_cells(shares, sizeof(uint64), probes, hashes, division);
@@ -277,7 +280,7 @@ hm_shares_divide(const SearchShares *shares, int target_count, const LookupProbe
 		division->first[i + 1] += division->first[i];
 	for (uint32 i = 0; i < probes->count; i++)
 	{
-		uint32		cell = division->cells[i];
+		uint32 cell = division->cells[i];
 
 		for (uint32 j = shares->first[cell]; j < shares->first[cell + 1]; j++)
 			division->probes[division->first[shares->targets[j]]++] = i;

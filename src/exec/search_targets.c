@@ -2,10 +2,10 @@
  * search_targets.c
  *		What is searched: a lookup node's tables and their indexes, one after the other.
  *
- * There are several targets if the table is partitioned or has children.  Targets that are
- * pruned are passed over (search_prune.c).  Each other target is opened when it is first used.  It gets
- * those probes that its share of the keys allows (search_shares.c).  There is one fetch at a
- * time, so memory does not grow with the number of targets.
+ * There are several targets if the table is partitioned or has children.  Targets that are pruned
+ * are passed over (search_prune.c).  Each other target is opened when it is first used.  It gets
+ * those probes that its share of the keys allows (search_shares.c).  There is one fetch at a time,
+ * so memory does not grow with the number of targets.
  */
 #include "postgres.h"
 
@@ -27,8 +27,9 @@ Size
 hm_chosen_memory(const LookupNode *lookup)
 {
 	/* Its key, "done", its row, its hash value, and its places in the division. */
-	return lookup->several_targets ? lookup->batch.all.key_size + sizeof(uint8) +
-		sizeof(uint32) + sizeof(uint64) + 4 * sizeof(uint32) : 0;
+	return lookup->several_targets ? lookup->batch.all.key_size + sizeof(uint8) + sizeof(uint32) +
+										 sizeof(uint64) + 4 * sizeof(uint32) :
+									 0;
 }
 
 /* Make room for the probes of the batch that a target gets. */
@@ -37,14 +38,14 @@ make_chosen_room(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
 	MemoryContext context = lookup->node.css.ss.ps.state->es_query_cxt;
-	Size		room = batch->room;
+	Size room = batch->room;
 
 	if (batch->chosen_room >= room)
 		return;
 	/* Composite keys of the targets may differ in size. */
 	hm_make_probes_room(lookup, &batch->chosen,
-					 hm_keeps_columns(lookup) ? sizeof(HmKey) : batch->all.key_size,
-					 (uint32) room);
+						hm_keeps_columns(lookup) ? sizeof(HmKey) : batch->all.key_size,
+						(uint32) room);
 	batch->chosen.rows = hm_resize_large(context, batch->chosen.rows, room * sizeof(uint32));
 	if (lookup->one_match)
 		batch->chosen.done = hm_resize_large(context, batch->chosen.done, room);
@@ -57,7 +58,7 @@ static pg_attribute_always_inline HmKey
 probe_high(const LookupProbes *probes, Size key_size, uint32 probe)
 {
 	return probes->same_length ? hm_key_get(probes->low, key_size, probe) + probes->length :
-		hm_key_get(probes->high, key_size, probe);
+								 hm_key_get(probes->high, key_size, probe);
 }
 
 /*
@@ -71,8 +72,8 @@ hash_points(LookupNode *lookup, const HmShare *share)
 	const LookupProbes *all = &batch->all;
 	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
 	MemoryContext old_context;
-	Oid			collation = share->collation;
-	bool		is_null = false;
+	Oid collation = share->collation;
+	bool is_null = false;
 
 	if (batch->hashed && lookup->hash.fn_oid == share->hash && lookup->hash_collation == collation)
 		return;
@@ -84,11 +85,13 @@ hash_points(LookupNode *lookup, const HmShare *share)
 	{
 		if (hm_key_get(all->low, all->key_size, i) == probe_high(all, all->key_size, i))
 		{
-			Datum		value = lookup->value_column < 0 ? hm_restore_key(lookup, i) :
-				hm_row_value(&batch->rows, hm_probe_row(all, i), lookup->value_column, &is_null);
+			Datum value = lookup->value_column < 0 ?
+							  hm_restore_key(lookup, i) :
+							  hm_row_value(&batch->rows, hm_probe_row(all, i), lookup->value_column,
+										   &is_null);
 
-			batch->hashes[i] = compute_partition_hash_value(1, &lookup->hash, &collation,
-															&value, &is_null);
+			batch->hashes[i] =
+				compute_partition_hash_value(1, &lookup->hash, &collation, &value, &is_null);
 			ResetExprContext(econtext);
 		}
 	}
@@ -109,7 +112,8 @@ divide_probes(LookupNode *lookup)
 	if (!lookup->shares_known)
 	{
 		old_context = MemoryContextSwitchTo(context);
-		lookup->shares = hm_shares_create(lookup->targets, lookup->target_count, batch->all.key_size);
+		lookup->shares =
+			hm_shares_create(lookup->targets, lookup->target_count, batch->all.key_size);
 		MemoryContextSwitchTo(old_context);
 		lookup->shares_known = true;
 	}
@@ -125,12 +129,12 @@ divide_probes(LookupNode *lookup)
 static pg_attribute_always_inline bool
 is_allowed(const LookupBatch *batch, const HmShare *share, Size key_size, uint32 probe)
 {
-	HmKey		low = hm_key_get(batch->all.low, key_size, probe);
-	HmKey		high = probe_high(&batch->all, key_size, probe);
+	HmKey low = hm_key_get(batch->all.low, key_size, probe);
+	HmKey high = probe_high(&batch->all, key_size, probe);
 
 	return !hm_key_less(key_size, share->high, low) && !hm_key_less(key_size, high, share->low) &&
-		(share->modulus == 0 || low != high ||
-		 batch->hashes[probe] % share->modulus == share->remainder);
+		   (share->modulus == 0 || low != high ||
+			batch->hashes[probe] % share->modulus == share->remainder);
 }
 
 /* Choose a probe, unless its row has the one match that it needs. */
@@ -140,7 +144,7 @@ choose_probe(LookupNode *lookup, Size key_size, uint32 probe)
 	const LookupBatch *batch = &lookup->batch;
 	const LookupProbes *all = &batch->all;
 	LookupProbes *chosen = &lookup->batch.chosen;
-	uint32		row = hm_probe_row(all, probe);
+	uint32 row = hm_probe_row(all, probe);
 
 	if (lookup->one_match && batch->matched[row])
 		return;
@@ -152,7 +156,9 @@ choose_probe(LookupNode *lookup, Size key_size, uint32 probe)
 	chosen->rows[chosen->count++] = row;
 }
 
-/* Choose the probes to look up in a target, whose keys have this size: those that its share allows. */
+/*
+ * Choose the probes to look up in a target, whose keys have this size: those that its share allows.
+ */
 static pg_attribute_always_inline void
 choose_by_size(LookupNode *lookup, int target, Size key_size)
 {
@@ -206,12 +212,12 @@ compose_chosen(LookupNode *lookup, const SearchTarget *target)
 	batch->exact = batch->exact_columns;
 	for (uint32 i = 0; i < chosen->count; i++)
 	{
-		Size		row = chosen->rows[i];
-		HmKey		low,
-					high;
+		Size row = chosen->rows[i];
+		HmKey low, high;
 
-		batch->exact &= hm_compose_key(&target->fields, batch->column_keys + row * lookup->key_count,
-										batch->single_columns[row], &low, &high);
+		batch->exact &=
+			hm_compose_key(&target->fields, batch->column_keys + row * lookup->key_count,
+						   batch->single_columns[row], &low, &high);
 		hm_put_range(lookup, chosen, i, low, high);
 	}
 }
@@ -249,7 +255,7 @@ void
 hm_search_open_target(LookupNode *lookup, SearchTarget *target)
 {
 	const ScanState *state = &lookup->node.css.ss;
-	LOCKMODE	lock = AccessShareLock;
+	LOCKMODE lock = AccessShareLock;
 
 	if (target->table != NULL)
 		return;
@@ -295,7 +301,7 @@ add_filled(const SlotFill *fill, const SearchTarget *target, Bitmapset **attribu
 static void
 set_needs(LookupNode *lookup, const SearchTarget *target)
 {
-	Bitmapset  *attributes = NULL;
+	Bitmapset *attributes = NULL;
 
 	add_filled(&lookup->candidate, target, &attributes);
 	add_filled(&lookup->result, target, &attributes);
@@ -316,16 +322,14 @@ begin_fetch(LookupNode *lookup)
 	hm_search_end_fetch(lookup);
 	hm_search_open_target(lookup, target);
 	if (hm_compares_values(lookup))
-		hm_key_equality(target->index, lookup->value_type, &lookup->equal,
-						lookup->fetch_context);
+		hm_key_equality(target->index, lookup->value_type, &lookup->equal, lookup->fetch_context);
 
 	/* WHERE CURRENT OF looks for the tuple in the scan's own slot. */
 	if (lookup->is_table && !lookup->plan.index_only)
 		slot = lookup->node.css.ss.ss_ScanTupleSlot;
 	old_context = MemoryContextSwitchTo(lookup->fetch_context);
-	lookup->node.fetch = hm_fetch_create(target->table, target->index,
-										 lookup->node.css.ss.ps.state, lookup->plan.index_only,
-										 lookup->plan.first_rows, slot);
+	lookup->node.fetch = hm_fetch_create(target->table, target->index, lookup->node.css.ss.ps.state,
+										 lookup->plan.index_only, lookup->plan.first_rows, slot);
 	if (!lookup->is_table)
 		hm_fetch_without_tids(lookup->node.fetch);
 	if (lookup->plan.index_only)
@@ -340,7 +344,7 @@ start_fetch(LookupNode *lookup)
 {
 	const LookupBatch *batch = &lookup->batch;
 	const LookupProbes *chosen = lookup->probes;
-	HmProbes	probes = {0};
+	HmProbes probes = {0};
 	HmProbeValues values = batch->values;
 
 	probes.count = chosen->count;

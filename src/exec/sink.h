@@ -40,10 +40,10 @@ fill_outer(LookupNode *lookup, const SlotFill *fill, uint32 row)
 
 	for (int i = 0; i < fill->outer_count; i++)
 	{
-		int			to = fill->outer_to[i];
+		int to = fill->outer_to[i];
 
-		slot->tts_values[to] = hm_row_value(&lookup->batch.rows, row, fill->outer_from[i],
-											&slot->tts_isnull[to]);
+		slot->tts_values[to] =
+			hm_row_value(&lookup->batch.rows, row, fill->outer_from[i], &slot->tts_isnull[to]);
 	}
 }
 
@@ -57,8 +57,8 @@ fill_from_slot(LookupNode *lookup, const SlotFill *fill, TupleTableSlot *inner)
 	slot_getsomeattrs(inner, target->last);
 	for (int i = 0; i < fill->inner_count; i++)
 	{
-		int			to = fill->inner_to[i];
-		int			column = target->columns[fill->inner_from[i]];
+		int to = fill->inner_to[i];
+		int column = target->columns[fill->inner_from[i]];
 
 		if (column > 0)
 		{
@@ -78,7 +78,7 @@ static inline void
 fill_inner(LookupNode *lookup, const SlotFill *fill)
 {
 	const HmRun *run = lookup->run;
-	uint32		match = lookup->match - 1;
+	uint32 match = lookup->match - 1;
 	const SearchTarget *target = &lookup->targets[lookup->target];
 	TupleTableSlot *slot = fill->slot;
 
@@ -88,31 +88,31 @@ fill_inner(LookupNode *lookup, const SlotFill *fill)
 	{
 		for (int i = 0; i < fill->inner_count; i++)
 		{
-			int			to = fill->inner_to[i];
+			int to = fill->inner_to[i];
 
-			slot->tts_values[to] = hm_fetch_column(lookup->node.fetch, match,
-												   (AttrNumber) target->columns[fill->inner_from[i]],
-												   &slot->tts_isnull[to]);
+			slot->tts_values[to] = hm_fetch_column(
+				lookup->node.fetch, match, (AttrNumber) target->columns[fill->inner_from[i]],
+				&slot->tts_isnull[to]);
 		}
 	}
 	else if (target->by_slot || run->slot != NULL)
 	{
 		if (lookup->inner_slot == NULL)
-			lookup->inner_slot = run->slot != NULL ? run->slot :
-				hm_fetch_store(lookup->node.fetch, match);
+			lookup->inner_slot =
+				run->slot != NULL ? run->slot : hm_fetch_store(lookup->node.fetch, match);
 		fill_from_slot(lookup, fill, lookup->inner_slot);
 	}
 	else
 	{
-		HeapTuple	tuple = unconstify(HeapTupleData *, &run->tuples[match]);
-		TupleDesc	desc = RelationGetDescr(target->table);
+		HeapTuple tuple = unconstify(HeapTupleData *, &run->tuples[match]);
+		TupleDesc desc = RelationGetDescr(target->table);
 
 		for (int i = 0; i < fill->inner_count; i++)
 		{
-			int			to = fill->inner_to[i];
+			int to = fill->inner_to[i];
 
-			slot->tts_values[to] = heap_getattr(tuple, target->columns[fill->inner_from[i]],
-												desc, &slot->tts_isnull[to]);
+			slot->tts_values[to] = heap_getattr(tuple, target->columns[fill->inner_from[i]], desc,
+												&slot->tts_isnull[to]);
 		}
 	}
 }
@@ -193,7 +193,7 @@ has_run(LookupNode *lookup)
 	if (lookup->run != NULL && lookup->match < lookup->run->count)
 		return true;
 	lookup->run = lookup->node.fetch != NULL ? hm_fetch_run(lookup->node.fetch) :
-		lookup->search->next_run(lookup);
+											   lookup->search->next_run(lookup);
 	lookup->match = 0;
 	if (lookup->run == NULL)
 		return false;
@@ -210,7 +210,7 @@ next_in_run(LookupNode *lookup, uint32 *row)
 {
 	while (lookup->match < lookup->run->count)
 	{
-		uint32		probe = lookup->run->probes[lookup->match++];
+		uint32 probe = lookup->run->probes[lookup->match++];
 
 		*row = hm_probe_row(lookup->probes, probe);
 		lookup->inner_slot = NULL;
@@ -261,7 +261,7 @@ next_row(LookupNode *lookup, uint32 *row)
 static inline bool
 satisfies_quals(LookupNode *lookup)
 {
-	PlanState  *state = &lookup->node.css.ss.ps;
+	PlanState *state = &lookup->node.css.ss.ps;
 
 	if (state->qual == NULL)
 		return true;
@@ -296,7 +296,7 @@ static inline bool
 takes_all_matches(const LookupNode *lookup)
 {
 	return lookup->plan.type == JOIN_INNER && !lookup->has_conditions && lookup->batch.exact &&
-		lookup->node.css.ss.ps.qual == NULL;
+		   lookup->node.css.ss.ps.qual == NULL;
 }
 
-#endif							/* HARMONIA_EXEC_SINK_H */
+#endif /* HARMONIA_EXEC_SINK_H */

@@ -21,13 +21,13 @@ put_outer(const LookupNode *lookup, int column, const uint32 *rows, uint32 count
  */
 static void
 put_results(LookupNode *lookup, HmColumn *columns, uint32 first, const uint32 *rows,
-					const uint32 *matches, uint32 count, bool with_inner)
+			const uint32 *matches, uint32 count, bool with_inner)
 {
 	const SlotFill *fill = &lookup->result;
 
 	for (int i = 0; i < fill->outer_count; i++)
 	{
-		HmColumn   *column = &columns[fill->outer_to[i]];
+		HmColumn *column = &columns[fill->outer_to[i]];
 
 		if (column->values != NULL)
 			put_outer(lookup, fill->outer_from[i], rows, count, column->values + first,
@@ -35,7 +35,7 @@ put_results(LookupNode *lookup, HmColumn *columns, uint32 first, const uint32 *r
 	}
 	for (int i = 0; i < fill->inner_count; i++)
 	{
-		HmColumn   *column = &columns[fill->inner_to[i]];
+		HmColumn *column = &columns[fill->inner_to[i]];
 
 		if (column->values == NULL)
 			continue;
@@ -56,7 +56,7 @@ put_results(LookupNode *lookup, HmColumn *columns, uint32 first, const uint32 *r
 static uint32
 next_results(LookupNode *lookup, uint32 limit, uint32 *rows, uint32 *matches, bool *with_inner)
 {
-	uint32		count = 0;
+	uint32 count = 0;
 
 	if (lookup->phase == PHASE_MATCH && takes_all_matches(lookup))
 	{
@@ -90,14 +90,14 @@ uint32
 hm_lookup_block(CustomScanState *node, HmColumn *columns, uint32 max)
 {
 	LookupNode *lookup = (LookupNode *) node;
-	uint32		rows[HM_RUN_MAX];
-	uint32		matches[HM_RUN_MAX];
-	uint32		n = 0;
+	uint32 rows[HM_RUN_MAX];
+	uint32 matches[HM_RUN_MAX];
+	uint32 n = 0;
 
 	while (n < max)
 	{
-		uint32		count;
-		bool		with_inner = false;
+		uint32 count;
+		bool with_inner = false;
 
 		hm_lookup_go_on(lookup);
 		if (lookup->phase == PHASE_DONE)

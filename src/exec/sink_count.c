@@ -10,9 +10,9 @@ uint64
 hm_lookup_count_rows(CustomScanState *node)
 {
 	LookupNode *lookup = (LookupNode *) node;
-	uint64		count = 0;
-	uint32		row;
-	bool		with_inner;
+	uint64 count = 0;
+	uint32 row;
+	bool with_inner;
 
 	lookup->counting = true;
 	lookup->counted = 0;

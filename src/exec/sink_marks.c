@@ -11,7 +11,7 @@ static void
 mark_all_matches(LookupNode *lookup)
 {
 	const LookupProbes *probes = lookup->probes;
-	uint8	   *matched = lookup->batch.matched;
+	uint8 *matched = lookup->batch.matched;
 
 	hm_fetch_mark(lookup->node.fetch, probes->done);
 	if (probes->done == matched)
@@ -23,7 +23,7 @@ mark_all_matches(LookupNode *lookup)
 void
 hm_mark_matches(LookupNode *lookup)
 {
-	uint32		row;
+	uint32 row;
 
 	if (lookup->node.fetch != NULL && !lookup->has_conditions && lookup->batch.exact)
 	{
@@ -36,4 +36,3 @@ hm_mark_matches(LookupNode *lookup)
 			ResetExprContext(lookup->node.css.ss.ps.ps_ExprContext);
 	}
 }
-

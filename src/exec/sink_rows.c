@@ -20,7 +20,7 @@
 static inline TupleTableSlot *
 emit(LookupNode *lookup, uint32 row, bool with_inner)
 {
-	PlanState  *state = &lookup->node.css.ss.ps;
+	PlanState *state = &lookup->node.css.ss.ps;
 
 	if (lookup->result.slot != NULL)
 	{
@@ -35,8 +35,8 @@ TupleTableSlot *
 hm_rows_exec(CustomScanState *node)
 {
 	LookupNode *lookup = (LookupNode *) node;
-	uint32		row;
-	bool		with_inner;
+	uint32 row;
+	bool with_inner;
 
 	ResetExprContext(node->ss.ps.ps_ExprContext);
 	for (;;)
@@ -62,7 +62,7 @@ static TupleTableSlot *
 next_tuple(ScanState *state)
 {
 	LookupNode *lookup = (LookupNode *) state;
-	uint32		row;
+	uint32 row;
 
 	for (;;)
 	{
@@ -95,10 +95,10 @@ hm_table_exec(CustomScanState *node)
 static Bitmapset *
 set_of(const List *numbers)
 {
-	Bitmapset  *set = NULL;
-	ListCell   *cell;
+	Bitmapset *set = NULL;
+	ListCell *cell;
 
-	foreach(cell, numbers)
+	foreach (cell, numbers)
 		set = bms_add_member(set, lfirst_int(cell));
 	return set;
 }
@@ -106,21 +106,21 @@ set_of(const List *numbers)
 bool
 hm_table_choose_columns(LookupNode *lookup)
 {
-	SlotFill   *fill = &lookup->candidate;
-	Relation	index = lookup->targets[0].index;
-	bool		exact = lookup->batch.exact;
-	Bitmapset  *columns;
+	SlotFill *fill = &lookup->candidate;
+	Relation index = lookup->targets[0].index;
+	bool exact = lookup->batch.exact;
+	Bitmapset *columns;
 
 	if (!lookup->plan.index_only || (lookup->chosen && lookup->chosen_for_exact == exact))
 		return false;
 	columns = set_of(exact ? lookup->plan.columns :
-					 list_concat_copy(lookup->plan.columns, lookup->plan.clause_columns));
+							 list_concat_copy(lookup->plan.columns, lookup->plan.clause_columns));
 	ExecClearTuple(fill->slot);
 	memset(fill->slot->tts_isnull, true, lookup->column_count * sizeof(bool));
 	fill->inner_count = 0;
 	for (int i = 0; i < IndexRelationGetNumberOfAttributes(index); i++)
 	{
-		AttrNumber	attribute = index->rd_index->indkey.values[i];
+		AttrNumber attribute = index->rd_index->indkey.values[i];
 
 		if (hm_can_return(index, i + 1) && bms_is_member(attribute, columns))
 		{
@@ -134,23 +134,26 @@ hm_table_choose_columns(LookupNode *lookup)
 	return true;
 }
 
-/* Have blocks filled with the result, if that is a column or two of the table, and all rows of the scan. */
+/*
+ * Have blocks filled with the result, if that is a column or two of the table, and all rows of the
+ * scan.
+ */
 static void
 begin_blocks(LookupNode *lookup)
 {
 	const PlanState *state = &lookup->node.css.ss.ps;
-	List	   *tlist = state->plan->targetlist;
-	SlotFill   *fill = &lookup->result;
-	ListCell   *cell;
+	List *tlist = state->plan->targetlist;
+	SlotFill *fill = &lookup->result;
+	ListCell *cell;
 
 	if (list_length(tlist) >= HM_SLOT_MIN_COLUMNS || state->qual != NULL ||
 		state->state->es_epq_active != NULL)
 		return;
 	fill->inner_to = palloc(HM_SLOT_MIN_COLUMNS * sizeof(int));
 	fill->inner_from = palloc(HM_SLOT_MIN_COLUMNS * sizeof(int));
-	foreach(cell, tlist)
+	foreach (cell, tlist)
 	{
-		const Var  *var = (const Var *) lfirst_node(TargetEntry, cell)->expr;
+		const Var *var = (const Var *) lfirst_node(TargetEntry, cell)->expr;
 
 		if (!IsA(var, Var) || var->varattno <= 0)
 			return;
@@ -164,8 +167,8 @@ void
 hm_table_begin(LookupNode *lookup)
 {
 	CustomScanState *node = &lookup->node.css;
-	Relation	table = node->ss.ss_currentRelation;
-	SlotFill   *fill = &lookup->candidate;
+	Relation table = node->ss.ss_currentRelation;
+	SlotFill *fill = &lookup->candidate;
 
 	/*
 	 * PostgreSQL has made a slot for virtual tuples.  A slot of the table's own kind

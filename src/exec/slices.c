@@ -20,16 +20,15 @@
 #include "exec/nodes.h"
 
 /* How many keys of an array are looked at for each slice. */
-#define SAMPLE			4
+#define SAMPLE 4
 
 struct HmSlices
 {
-	int			processes;		/* the leader, and all workers that may start */
-	pg_atomic_uint32 chosen;	/* number of the offer that was taken, plus 1;
-								 * 0 if there is none yet */
-	pg_atomic_uint32 next;		/* the first slice that is not claimed */
-	HmKey		offers[FLEXIBLE_ARRAY_MEMBER][HM_SLICES];	/* of each process: the
-															 * first keys of slices */
+	int processes;                                  /* the leader, and all workers that may start */
+	pg_atomic_uint32 chosen;                        /* number of the offer that was taken, plus 1; 0
+													 * if there is none yet */
+	pg_atomic_uint32 next;                          /* the first slice that is not claimed */
+	HmKey offers[FLEXIBLE_ARRAY_MEMBER][HM_SLICES]; /* of each process: the first keys of slices */
 };
 
 Size
@@ -55,7 +54,7 @@ hm_slices_reset(HmSlices *slices)
 const HmKey *
 hm_slices_bounds(HmSlices *slices)
 {
-	uint32		chosen = pg_atomic_read_u32(&slices->chosen);
+	uint32 chosen = pg_atomic_read_u32(&slices->chosen);
 
 	if (chosen == 0)
 		return NULL;
@@ -66,8 +65,8 @@ hm_slices_bounds(HmSlices *slices)
 const HmKey *
 hm_slices_offer(HmSlices *slices, const HmKey *bounds)
 {
-	uint32		number = IsParallelWorker() ? (uint32) ParallelWorkerNumber + 1 : 0;
-	uint32		chosen = 0;
+	uint32 number = IsParallelWorker() ? (uint32) ParallelWorkerNumber + 1 : 0;
+	uint32 chosen = 0;
 
 	memcpy(slices->offers[number], bounds, sizeof(HmKey[HM_SLICES]));
 
@@ -80,14 +79,14 @@ bool
 hm_slices_claim(HmSlices *slices, HmKey *low, HmKey *high)
 {
 	const HmKey *bounds = hm_slices_bounds(slices);
-	uint32		next = pg_atomic_read_u32(&slices->next);
-	uint32		end;
+	uint32 next = pg_atomic_read_u32(&slices->next);
+	uint32 end;
 
 	do
 	{
 		do
 		{
-			uint32		run = (uint32) hm_next_run(HM_SLICES, next, slices->processes);
+			uint32 run = (uint32) hm_next_run(HM_SLICES, next, slices->processes);
 
 			if (next == HM_SLICES)
 				return false;
@@ -110,9 +109,9 @@ hm_slices_claim(HmSlices *slices, HmKey *low, HmKey *high)
 void
 hm_slices_divide_keys(HmSlices *slices, const void *keys, Size key_size, uint32 count)
 {
-	HmKey		sample[SAMPLE * HM_SLICES];
-	HmKey		bounds[HM_SLICES];
-	uint32		sampled;
+	HmKey sample[SAMPLE * HM_SLICES];
+	HmKey bounds[HM_SLICES];
+	uint32 sampled;
 
 	if (hm_slices_bounds(slices) != NULL)
 		return;
@@ -134,36 +133,36 @@ static uint32
 cut_at_segments(Relation index, const void *low, const void *high, Size key_size, uint32 count,
 				HmRange **pieces)
 {
-	int			segment_count;
-	HmKey	   *segments = hm_segment_keys(index, &segment_count);
-	uint32		made = 0;
-	int			next = 0;
+	int segment_count;
+	HmKey *segments = hm_segment_keys(index, &segment_count);
+	uint32 made = 0;
+	int next = 0;
 
 	*pieces = palloc(((Size) count + segment_count) * sizeof(HmRange));
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmKey		start = hm_key_get(low, key_size, i);
-		HmKey		end = hm_key_get(high, key_size, i);
+		HmKey start = hm_key_get(low, key_size, i);
+		HmKey end = hm_key_get(high, key_size, i);
 
 		for (; next < segment_count && segments[next] <= end; next++)
 		{
 			if (segments[next] <= start)
 				continue;
-			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, segments[next] - 1};
+			(*pieces)[made++] = (HmRange){HM_PART_KEYS, start, segments[next] - 1};
 			start = segments[next];
 		}
-		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, end};
+		(*pieces)[made++] = (HmRange){HM_PART_KEYS, start, end};
 	}
 	pfree(segments);
 	return made;
 }
 
 void
-hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_size,
-					uint32 count, HmKey *bounds)
+hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_size, uint32 count,
+					HmKey *bounds)
 {
-	HmRange    *pieces = NULL;
-	double		pieces_per_slice;
+	HmRange *pieces = NULL;
+	double pieces_per_slice;
 
 	/* A few ranges may have any number of rows.  Many are taken to have equal numbers. */
 	if (count < HM_SLICES)
@@ -171,10 +170,10 @@ hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_
 	pieces_per_slice = (double) count / HM_SLICES;
 	for (uint32 i = 0; i < HM_SLICES; i++)
 	{
-		double		place = i * pieces_per_slice;
-		uint32		piece = (uint32) place;
-		HmKey		first = pieces != NULL ? pieces[piece].low : hm_key_get(low, key_size, piece);
-		HmKey		last = pieces != NULL ? pieces[piece].high : hm_key_get(high, key_size, piece);
+		double place = i * pieces_per_slice;
+		uint32 piece = (uint32) place;
+		HmKey first = pieces != NULL ? pieces[piece].low : hm_key_get(low, key_size, piece);
+		HmKey last = pieces != NULL ? pieces[piece].high : hm_key_get(high, key_size, piece);
 
 		bounds[i] = first + (HmKey) ((double) (last - first) * (place - piece));
 	}
@@ -186,16 +185,16 @@ hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_
 uint32
 hm_slices_cut(const HmKey *bounds, void **low, void **high, Size key_size, uint32 count)
 {
-	Size		room = ((Size) count + HM_SLICES) * key_size;
-	void	   *new_low = palloc_extended(room, MCXT_ALLOC_HUGE);
-	void	   *new_high = palloc_extended(room, MCXT_ALLOC_HUGE);
-	uint32		made = 0;
-	uint32		next = 0;
+	Size room = ((Size) count + HM_SLICES) * key_size;
+	void *new_low = palloc_extended(room, MCXT_ALLOC_HUGE);
+	void *new_high = palloc_extended(room, MCXT_ALLOC_HUGE);
+	uint32 made = 0;
+	uint32 next = 0;
 
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmKey		start = hm_key_get(*low, key_size, i);
-		HmKey		end = hm_key_get(*high, key_size, i);
+		HmKey start = hm_key_get(*low, key_size, i);
+		HmKey end = hm_key_get(*high, key_size, i);
 
 		for (; next < HM_SLICES && bounds[next] <= end; next++)
 		{

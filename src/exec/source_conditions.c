@@ -36,9 +36,9 @@
  * rows are wanted soon; and the least that a batch's maximum is, however small work_mem
  * is.
  */
-#define FIRST_BATCH		8
-#define BATCH_GROWTH	8
-#define MIN_LAST_LIMIT	1000
+#define FIRST_BATCH 8
+#define BATCH_GROWTH 8
+#define MIN_LAST_LIMIT 1000
 
 /* Evaluate the arms' arguments, in the current memory context. */
 static void
@@ -48,11 +48,11 @@ evaluate_arguments(ScanConditions *scan)
 
 	for (int i = 0; i < scan->arm_count; i++)
 	{
-		ScanArm    *arm = &scan->arms[i];
+		ScanArm *arm = &scan->arms[i];
 
 		for (int j = 0; j < arm->count; j++)
 		{
-			bool		is_null;
+			bool is_null;
 
 			arm->keys[j].sk_argument = ExecEvalExpr(arm->arguments[j], econtext, &is_null);
 			if (is_null)
@@ -69,12 +69,12 @@ evaluate_arguments(ScanConditions *scan)
 static void
 union_ranges(ScanConditions *scan, HmRanges *result)
 {
-	int			kept = 0;
+	int kept = 0;
 
-	*result = (HmRanges) {0};
+	*result = (HmRanges){0};
 	for (int i = 0; i < scan->arm_count; i++)
 	{
-		HmRanges	ranges;
+		HmRanges ranges;
 
 		hm_ranges_from_keys(scan->index, scan->arms[i].keys, scan->arms[i].count, &ranges);
 		result->recheck |= ranges.recheck || ranges.filter_count > 0;
@@ -86,8 +86,8 @@ union_ranges(ScanConditions *scan, HmRanges *result)
 			result->count = ranges.count;
 			continue;
 		}
-		result->ranges = repalloc_huge(result->ranges,
-									   ((Size) result->count + ranges.count) * sizeof(HmRange));
+		result->ranges =
+			repalloc_huge(result->ranges, ((Size) result->count + ranges.count) * sizeof(HmRange));
 		memcpy(result->ranges + result->count, ranges.ranges, ranges.count * sizeof(HmRange));
 		result->count += ranges.count;
 	}
@@ -97,8 +97,8 @@ union_ranges(ScanConditions *scan, HmRanges *result)
 	sort_ranges(result->ranges, result->count);
 	for (int i = 1; i < result->count; i++)
 	{
-		HmRange    *last = &result->ranges[kept];
-		HmRange    *next = &result->ranges[i];
+		HmRange *last = &result->ranges[kept];
+		HmRange *next = &result->ranges[i];
 
 		if (next->low <= last->high || next->low == last->high + 1)
 			last->high = Max(last->high, next->high);
@@ -136,16 +136,17 @@ make_values(ScanConditions *scan)
 
 /*
  * If a single array is the only condition, and it is about the first column of several, look up all
- * composite keys that begin with one of its elements.  Returns false if the column's field is not exact.
+ * composite keys that begin with one of its elements.  Returns false if the column's field is not
+ * exact.
  */
 static bool
 make_prefixes(ScanConditions *scan)
 {
-	ScanKey		key = &scan->arms[0].keys[0];
-	HmFields	fields;
+	ScanKey key = &scan->arms[0].keys[0];
+	HmFields fields;
 	const HmField *field = &fields.fields[0];
-	Size		size;
-	void	   *keys;
+	Size size;
+	void *keys;
 
 	hm_fields_read(scan->index, &fields);
 	if (key->sk_attno != 1 || !hm_field_is_exact(field) ||
@@ -157,7 +158,7 @@ make_prefixes(ScanConditions *scan)
 	scan->length = ((HmKey) 1 << field->shift) - 1;
 	for (uint32 i = 0; i < scan->count; i++)
 	{
-		HmKey		value = hm_field_value(field, hm_key_get(keys, size, i));
+		HmKey value = hm_field_value(field, hm_key_get(keys, size, i));
 
 		scan->exact &= !(hm_field_shares_null(field) && value == hm_field_null(field));
 		hm_key_put(scan->low, scan->key_size, i, value << field->shift);
@@ -176,7 +177,8 @@ make_points(ScanConditions *scan)
 	scan->exact = true;
 	scan->length = 0;
 	scan->high = NULL;
-	scan->from_subplan = scan->subplan != NULL &&
+	scan->from_subplan =
+		scan->subplan != NULL &&
 		hm_subplan_keys_read(scan->subplan, scan->key_type, &scan->low, &scan->count);
 	if (scan->from_subplan)
 		return true;
@@ -192,7 +194,7 @@ make_points(ScanConditions *scan)
 static void
 make_ranges(ScanConditions *scan)
 {
-	HmRanges	ranges;
+	HmRanges ranges;
 
 	if (scan->index == NULL)
 		elog(ERROR, "an element of an array has no single key");
@@ -223,10 +225,10 @@ static uint32
 largest_batch(const LookupNode *lookup)
 {
 	const ScanConditions *scan = &lookup->conditions;
-	Size		leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
-	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * scan->key_size;
-	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
-	Size		probe = hm_lookup_probe_memory(scan->key_size) + hm_chosen_memory(lookup);
+	Size leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
+	Size ranges = scan->count * (scan->high == NULL ? 1 : 2) * scan->key_size;
+	Size memory = Max(leaves - Min(leaves, ranges), leaves / 2);
+	Size probe = hm_lookup_probe_memory(scan->key_size) + hm_chosen_memory(lookup);
 
 	return (uint32) Min((Size) hm_batch_size, Max(MIN_LAST_LIMIT, memory / probe));
 }
@@ -247,10 +249,9 @@ divide(ScanConditions *scan)
 	}
 	if (bounds == NULL)
 	{
-		HmKey		offer[HM_SLICES];
+		HmKey offer[HM_SLICES];
 
-		hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->key_size, scan->count,
-							offer);
+		hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->key_size, scan->count, offer);
 		bounds = hm_slices_offer(scan->slices, offer);
 	}
 	scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->key_size, scan->count);
@@ -263,22 +264,20 @@ divide(ScanConditions *scan)
 static bool
 claim(ScanConditions *scan)
 {
-	Size		key_size = scan->key_size;
-	HmKey		low,
-				high;
+	Size key_size = scan->key_size;
+	HmKey low, high;
 
 	/* If there are no slices, the leader has released the shared memory. */
-	if (!scan->divided || scan->slices == NULL ||
-		!hm_slices_claim(scan->slices, &low, &high))
+	if (!scan->divided || scan->slices == NULL || !hm_slices_claim(scan->slices, &low, &high))
 		return false;
 
 	if (scan->high == NULL)
 	{
 		MemoryContext old_context = MemoryContextSwitchTo(scan->context);
 
-		scan->next += hm_groups_begin_claimed(&scan->groups,
-											  hm_key_at(scan->low, key_size, scan->next), key_size,
-											  scan->count - scan->next, low, high);
+		scan->next +=
+			hm_groups_begin_claimed(&scan->groups, hm_key_at(scan->low, key_size, scan->next),
+									key_size, scan->count - scan->next, low, high);
 		MemoryContextSwitchTo(old_context);
 		return true;
 	}
@@ -314,7 +313,8 @@ start(LookupNode *lookup)
 		hm_groups_begin(&scan->groups, scan->low, scan->key_size, scan->end);
 	MemoryContextSwitchTo(old_context);
 	lookup->max_limit = largest_batch(lookup);
-	lookup->limit = lookup->plan.first_rows ? Min(FIRST_BATCH, lookup->max_limit) : lookup->max_limit;
+	lookup->limit =
+		lookup->plan.first_rows ? Min(FIRST_BATCH, lookup->max_limit) : lookup->max_limit;
 	scan->started = scan->is_made = true;
 }
 
@@ -323,7 +323,7 @@ static void
 take_probes(ScanConditions *scan, LookupBatch *batch, uint32 limit)
 {
 	LookupProbes *all = &batch->all;
-	HmProbes	ranges = {0};
+	HmProbes ranges = {0};
 
 	if (scan->high == NULL)
 	{
@@ -373,7 +373,7 @@ restart(LookupNode *lookup, const Bitmapset *changed)
 
 	/* Keys that were read from a sub-select depend on its parameter alone; ranges may be cut. */
 	if (scan->from_subplan ? hm_subplan_keys_changed(scan->subplan, changed) :
-		changed != NULL || scan->high != NULL)
+							 changed != NULL || scan->high != NULL)
 		scan->is_made = false;
 	scan->started = false;
 }
@@ -390,18 +390,17 @@ const LookupSource hm_source_conditions = {
 
 /* Turn an arm of the plan into scan keys.  Returns the arguments of the arms after it. */
 static const ListCell *
-begin_arm(ScanConditions *scan, ScanArm *arm, List *keys, List *arguments,
-		  const ListCell *argument)
+begin_arm(ScanConditions *scan, ScanArm *arm, List *keys, List *arguments, const ListCell *argument)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	arm->count = list_length(keys);
 	arm->keys = palloc0(arm->count * sizeof(ScanKeyData));
 	arm->arguments = palloc(arm->count * sizeof(ExprState *));
-	foreach(cell, keys)
+	foreach (cell, keys)
 	{
 		const LookupKey *key = lfirst(cell);
-		ScanKey		scan_key = &arm->keys[foreach_current_index(cell)];
+		ScanKey scan_key = &arm->keys[foreach_current_index(cell)];
 
 		scan_key->sk_strategy = (StrategyNumber) key->strategy;
 		scan_key->sk_subtype = key->type;
@@ -418,7 +417,7 @@ static bool
 is_inexact_array(const ScanConditions *scan)
 {
 	return !scan->composite && !scan->key_type->exact && scan->arm_count == 1 &&
-		scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
+		   scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
 }
 
 void
@@ -427,18 +426,18 @@ hm_conditions_begin(LookupNode *lookup)
 	ScanConditions *scan = &lookup->conditions;
 	const LookupPlan *plan = &lookup->plan;
 	const ListCell *argument = list_head(plan->arguments);
-	ListCell   *cell;
+	ListCell *cell;
 
 	scan->node = &lookup->node.css.ss.ps;
 	scan->composite = lookup->plan.composite;
 	scan->key_type = lookup->key_type;
 	scan->key_size = lookup->batch.all.key_size;
 	scan->index = lookup->several_targets ? NULL : lookup->targets[0].index;
-	scan->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan",
-										  ALLOCSET_DEFAULT_SIZES);
+	scan->context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan", ALLOCSET_DEFAULT_SIZES);
 	scan->arm_count = list_length(plan->arms);
 	scan->arms = palloc(scan->arm_count * sizeof(ScanArm));
-	foreach(cell, plan->arms)
+	foreach (cell, plan->arms)
 		argument = begin_arm(scan, &scan->arms[foreach_current_index(cell)], lfirst(cell),
 							 plan->arguments, argument);
 	scan->subplan = hm_subplan_keys_begin(scan->node, plan->subplan, linitial(plan->arguments),

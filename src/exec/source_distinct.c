@@ -10,7 +10,7 @@
 #include "exec/lookup_node.h"
 
 /* The memory of a value that is made from a key, if it is passed by reference. */
-#define RESTORED_MEMORY		32
+#define RESTORED_MEMORY 32
 
 /* Read all outer rows, and keep their keys. */
 static void
@@ -19,13 +19,13 @@ read_keys(LookupNode *lookup)
 	for (;;)
 	{
 		TupleTableSlot *outer = hm_plan_rows_next(&lookup->outer);
-		HmKey		low;
-		HmKey		high;
+		HmKey low;
+		HmKey high;
 
 		if (outer == NULL)
 			break;
 		if (lookup->plain_key ? hm_plain_key(lookup, outer, &low) :
-			hm_row_range(lookup, outer, &low, &high))
+								hm_row_range(lookup, outer, &low, &high))
 			hm_distinct_add(&lookup->distinct, low);
 	}
 	lookup->outer_done = true;
@@ -39,9 +39,8 @@ static uint32
 batch_limit(const LookupNode *lookup)
 {
 	const KeptRows *rows = &lookup->batch.rows;
-	Size		leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
-	Size		row = hm_row_memory(lookup) +
-		(rows->references ? rows->count * RESTORED_MEMORY : 0);
+	Size leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
+	Size row = hm_row_memory(lookup) + (rows->references ? rows->count * RESTORED_MEMORY : 0);
 
 	return (uint32) Min((Size) hm_batch_size,
 						(leaves - Min(leaves / 2, hm_distinct_memory(&lookup->distinct))) / row);
@@ -52,7 +51,7 @@ static void
 fill(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
-	KeptRows   *rows = &batch->rows;
+	KeptRows *rows = &batch->rows;
 	MemoryContext old_context;
 
 	if (!lookup->outer_done)

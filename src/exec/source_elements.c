@@ -23,8 +23,8 @@ read_elements(LookupNode *lookup)
 	HmValueSet *set = &lookup->elements.set;
 	MemoryContext old_context;
 	ArrayIterator iterator;
-	Datum		value;
-	bool		is_null;
+	Datum value;
+	bool is_null;
 
 	hm_value_set_reset(set);
 	old_context = MemoryContextSwitchTo(set->context);
@@ -83,7 +83,7 @@ hm_elements_begin(LookupNode *lookup)
 	ArrayElements *elements = &lookup->elements;
 	const ScalarArrayOpExpr *clause = linitial(lookup->plan.key_clauses);
 	const LookupKey *key = list_nth(lookup->plan.keys, elements->key);
-	TupleDesc	desc = CreateTemplateTupleDesc(1);
+	TupleDesc desc = CreateTemplateTupleDesc(1);
 
 	TupleDescInitEntry(desc, 1, "element", key->type, -1, 0);
 	hm_finalize_desc(desc);

@@ -16,12 +16,12 @@
  * Rows of the first batch, and how many times larger each next one may be, where the
  * first rows are wanted soon.
  */
-#define FIRST_ROWS_BATCH	1
-#define FIRST_ROWS_GROWTH	4
+#define FIRST_ROWS_BATCH 1
+#define FIRST_ROWS_GROWTH 4
 
 /* Rows to make room for at first, and how many times more if there is none left. */
-#define MIN_ROOM		64
-#define ROOM_GROWTH		4
+#define MIN_ROOM 64
+#define ROOM_GROWTH 4
 
 /* ----------------------------------------------------------------
  *		Memory
@@ -38,14 +38,13 @@ probe_memory(Size key_size)
 Size
 hm_row_memory(const LookupNode *lookup)
 {
-	Size		key_size = lookup->batch.all.key_size;
-	Size		probe = probe_memory(key_size) + (lookup->plain_key ? 0 : key_size);
-	Size		columns = hm_keeps_columns(lookup) ?
-		lookup->key_count * sizeof(HmKey) + sizeof(uint8) : 0;
+	Size key_size = lookup->batch.all.key_size;
+	Size probe = probe_memory(key_size) + (lookup->plain_key ? 0 : key_size);
+	Size columns = hm_keeps_columns(lookup) ? lookup->key_count * sizeof(HmKey) + sizeof(uint8) : 0;
 
 	return hm_lookup_probe_memory(key_size) + lookup->batch.rows.count * sizeof(Datum) + probe +
-		columns + hm_chosen_memory(lookup) +
-		(lookup->several_targets && !lookup->plain_key ? key_size : 0);
+		   columns + hm_chosen_memory(lookup) +
+		   (lookup->several_targets && !lookup->plain_key ? key_size : 0);
 }
 
 uint32
@@ -53,7 +52,7 @@ hm_join_batch_rows(Size key_size, Size width, bool index_only)
 {
 	return (uint32) Min((Size) hm_batch_size,
 						hm_fetch_leaves_memory(index_only) /
-						(hm_lookup_probe_memory(key_size) + probe_memory(key_size) + width));
+							(hm_lookup_probe_memory(key_size) + probe_memory(key_size) + width));
 }
 
 /*
@@ -65,7 +64,7 @@ make_room(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
 	MemoryContext context = lookup->node.css.ss.ps.state->es_query_cxt;
-	Size		room = (Size) batch->room * ROOM_GROWTH;
+	Size room = (Size) batch->room * ROOM_GROWTH;
 
 	room = Max(MIN_ROOM, Min(room, lookup->max_limit));
 	hm_kept_make_room(&batch->rows, (uint32) room);
@@ -74,8 +73,8 @@ make_room(LookupNode *lookup)
 	hm_make_probes_room(lookup, &batch->all, batch->all.key_size, (uint32) room);
 	if (hm_keeps_columns(lookup))
 	{
-		batch->column_keys = hm_resize_large(context, batch->column_keys,
-											 room * lookup->key_count * sizeof(HmKey));
+		batch->column_keys =
+			hm_resize_large(context, batch->column_keys, room * lookup->key_count * sizeof(HmKey));
 		batch->single_columns = hm_resize_large(context, batch->single_columns, room);
 	}
 	if (batch->all_rows != NULL)
@@ -113,9 +112,9 @@ add_row(LookupNode *lookup, TupleTableSlot *outer)
 {
 	LookupBatch *batch = &lookup->batch;
 	LookupProbes *probes = &batch->all;
-	HmKey		low;
-	HmKey		high = 0;		/* keep the compiler quiet */
-	bool		found;
+	HmKey low;
+	HmKey high = 0; /* keep the compiler quiet */
+	bool found;
 
 	if (batch->count == batch->room)
 		make_room(lookup);
@@ -153,8 +152,7 @@ may_add_row(const LookupNode *lookup, Size memory)
 	if (batch->count == lookup->limit || lookup->outer_done)
 		return false;
 	return batch->rows.copied == 0 || batch->count == 0 ||
-		batch->rows.copied +
-		batch->count * hm_row_memory(lookup) <= memory;
+		   batch->rows.copied + batch->count * hm_row_memory(lookup) <= memory;
 }
 
 /* A batch's rows have come: the next one may be larger. */
@@ -168,11 +166,11 @@ static void
 fill(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
-	Size		memory = hm_fetch_leaves_memory(lookup->plan.index_only);
+	Size memory = hm_fetch_leaves_memory(lookup->plan.index_only);
 
 	if (lookup->node.shared != NULL && !lookup->plan.first_rows)
 	{
-		Plan	   *outer = linitial(((CustomScan *) lookup->node.css.ss.ps.plan)->custom_plans);
+		Plan *outer = linitial(((CustomScan *) lookup->node.css.ss.ps.plan)->custom_plans);
 
 		lookup->limit = hm_node_reserve_rows(&lookup->node, outer->plan_rows, lookup->max_limit);
 	}
@@ -208,11 +206,11 @@ const LookupSource hm_source_rows = {
 void
 hm_rows_begin_anew(LookupNode *lookup)
 {
-	Size		memory = hm_fetch_leaves_memory(lookup->plan.index_only);
+	Size memory = hm_fetch_leaves_memory(lookup->plan.index_only);
 
 	lookup->max_limit = (uint32) Min((Size) hm_batch_size, memory / hm_row_memory(lookup));
-	lookup->limit = lookup->plan.first_rows ? Min(FIRST_ROWS_BATCH, lookup->max_limit) :
-		lookup->max_limit;
+	lookup->limit =
+		lookup->plan.first_rows ? Min(FIRST_ROWS_BATCH, lookup->max_limit) : lookup->max_limit;
 	lookup->outer_done = false;
 }
 

@@ -3,9 +3,9 @@
  *		Outer rows of a lookup join, taken from a heap page column by column.
  *
  * If the outer side is a plain table, the wanted columns of its rows are at fixed offsets of the
- * page's tuples (plan_rows.h).  Each column of a page's keys is then copied and normalised in one loop, and the
- * kept columns in one loop each: no slot, and no call, for a row.  Tuples with NULLs are left to
- * the loop over rows.
+ * page's tuples (plan_rows.h).  Each column of a page's keys is then copied and normalised in one
+ * loop, and the kept columns in one loop each: no slot, and no call, for a row.  Tuples with NULLs
+ * are left to the loop over rows.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 #include "exec/lookup_node.h"
 
 /* The size of an exact key's value. */
-#define MAX_VALUE	sizeof(HmKey)
+#define MAX_VALUE sizeof(HmKey)
 
 /* Whether each key of a row is made of plain columns' values, and so many can be made at once. */
 static bool
@@ -49,7 +49,7 @@ column_keys(const LookupNode *lookup, const RowKey *key, const HeapTupleHeader *
 			void *keys)
 {
 	const HmHeapColumns *columns = &lookup->outer.source->offsets;
-	char		values[MaxHeapTuplesPerPage * MAX_VALUE];
+	char values[MaxHeapTuplesPerPage * MAX_VALUE];
 
 	Assert(columns->columns[key->page_place].length <= MAX_VALUE);
 	hm_heap_column_store(columns, key->page_place, tuples, n, values);
@@ -57,18 +57,19 @@ column_keys(const LookupNode *lookup, const RowKey *key, const HeapTupleHeader *
 }
 
 /*
- * Add these tuples' composite keys to the batch's probes, or the ranges of keys that begin with their
- * values: hm_row_range() for many rows.  All of these have one length, so those of the batch do.
+ * Add these tuples' composite keys to the batch's probes, or the ranges of keys that begin with
+ * their values: hm_row_range() for many rows.  All of these have one length, so those of the batch
+ * do.
  */
 static void
 add_ranges(LookupNode *lookup, const HeapTupleHeader *tuples, uint32 n)
 {
-	LookupBatch  *batch = &lookup->batch;
+	LookupBatch *batch = &lookup->batch;
 	LookupProbes *probes = &batch->all;
 	const HmField *fields = lookup->targets[0].fields.fields;
-	HmKey		keys[MaxHeapTuplesPerPage];
-	HmKey		low[MaxHeapTuplesPerPage];
-	HmKey		length = ((HmKey) 1 << fields[lookup->key_count - 1].shift) - 1;
+	HmKey keys[MaxHeapTuplesPerPage];
+	HmKey low[MaxHeapTuplesPerPage];
+	HmKey length = ((HmKey) 1 << fields[lookup->key_count - 1].shift) - 1;
 
 	Assert(probes->same_length && (probes->count == 0 || probes->length == length));
 	probes->length = length;
@@ -104,10 +105,10 @@ add_probes(LookupNode *lookup, const HeapTupleHeader *tuples, uint32 n)
 uint32
 hm_rows_add_page(LookupNode *lookup)
 {
-	LookupBatch  *batch = &lookup->batch;
+	LookupBatch *batch = &lookup->batch;
 	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
-	uint32		max = Min(batch->room, lookup->limit) - batch->count;
-	uint32		n;
+	uint32 max = Min(batch->room, lookup->limit) - batch->count;
+	uint32 n;
 
 	if (lookup->page_columns == NULL || batch->rows.nulls != NULL)
 		return 0;

@@ -31,18 +31,18 @@
 #include "exec/planner.h"
 
 /* Room for this many keys is made at first, and at most if the planner expects more. */
-#define MIN_ROOM	1024
-#define MAX_ROOM	(16 * 1024 * 1024)
+#define MIN_ROOM 1024
+#define MAX_ROOM (16 * 1024 * 1024)
 
 struct HmSubplanKeys
 {
-	PlanState  *node;			/* the scan's */
-	int			param;
-	Oid			type;			/* of the keys in the rows */
-	Expr	   *argument;		/* array_agg()'s, or NULL: the first column */
-	PlanRows	rows;			/* its "plan" is NULL until rows are first read */
-	int			column;			/* of the rows, from 1 on; if it is not a column: */
-	ExprState  *expr;
+	PlanState *node; /* the scan's */
+	int param;
+	Oid type;       /* of the keys in the rows */
+	Expr *argument; /* array_agg()'s, or NULL: the first column */
+	PlanRows rows;  /* its "plan" is NULL until rows are first read */
+	int column;     /* of the rows, from 1 on; if it is not a column: */
+	ExprState *expr;
 };
 
 /* ----------------------------------------------------------------
@@ -67,9 +67,9 @@ static bool
 is_volatile(PlannerInfo *root, const SubPlan *subplan)
 {
 	PlannerInfo *top = list_nth_node(PlannerInfo, root->glob->subroots, subplan->plan_id - 1);
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, root->glob->subroots)
+	foreach (cell, root->glob->subroots)
 	{
 		PlannerInfo *subroot = lfirst_node(PlannerInfo, cell);
 
@@ -85,19 +85,18 @@ is_volatile(PlannerInfo *root, const SubPlan *subplan)
  * are also copied to query levels below their own, whose root has other init_plans.
  */
 List *
-hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type, Node *argument,
-					 Oid type)
+hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type, Node *argument, Oid type)
 {
-	Param	   *param = (Param *) argument;
-	ListCell   *cell;
+	Param *param = (Param *) argument;
+	ListCell *cell;
 
 	if (!IsA(argument, Param) || param->paramkind != PARAM_EXEC ||
 		rel->reloptkind != RELOPT_BASEREL || hm_may_be_fuzzy(key_type, type) ||
 		get_element_type(param->paramtype) != type)
 		return NIL;
-	foreach(cell, root->init_plans)
+	foreach (cell, root->init_plans)
 	{
-		SubPlan    *subplan = lfirst_node(SubPlan, cell);
+		SubPlan *subplan = lfirst_node(SubPlan, cell);
 
 		if (!list_member_int(subplan->setParam, param->paramid))
 			continue;
@@ -123,9 +122,9 @@ hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type, Node *arg
 static Expr *
 aggregate_argument(Plan *plan, Oid type)
 {
-	Agg		   *agg = (Agg *) plan;
-	Aggref	   *aggref;
-	Expr	   *argument;
+	Agg *agg = (Agg *) plan;
+	Aggref *aggref;
+	Expr *argument;
 
 	if (!IsA(plan, Agg) || agg->aggstrategy != AGG_PLAIN || agg->aggsplit != AGGSPLIT_SIMPLE ||
 		agg->groupingSets != NIL || agg->chain != NIL || plan->qual != NIL ||
@@ -144,8 +143,8 @@ HmSubplanKeys *
 hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument, Oid type)
 {
 	HmSubplanKeys *keys;
-	Plan	   *subplan;
-	Expr	   *aggregated = NULL;
+	Plan *subplan;
+	Expr *aggregated = NULL;
 
 	/* Parallel workers lack some subplans. */
 	if (plan == NIL ||
@@ -171,21 +170,20 @@ hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed)
 typedef struct KeyList
 {
 	MemoryContext context;
-	Size		key_size;
-	void	   *keys;
-	Size		count;
-	Size		room;
+	Size key_size;
+	void *keys;
+	Size count;
+	Size room;
 } KeyList;
 
 static void
 make_room(KeyList *list)
 {
-	Size		room = list->room * 2;
+	Size room = list->room * 2;
 
 	if (room > PG_INT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a sub-select returned too many keys for a lookup scan")));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("a sub-select returned too many keys for a lookup scan")));
 	list->keys = hm_resize_large(list->context, list->keys, room * list->key_size);
 	list->room = room;
 }
@@ -194,9 +192,9 @@ make_room(KeyList *list)
 static void
 begin_rows(HmSubplanKeys *keys, PlanState *plan, PlanState *agg)
 {
-	Bitmapset  *attributes = NULL;
-	Bitmapset  *columns = NULL;
-	int			attribute = -1;
+	Bitmapset *attributes = NULL;
+	Bitmapset *columns = NULL;
+	int attribute = -1;
 
 	if (keys->rows.plan != NULL)
 	{
@@ -236,21 +234,21 @@ row_value(const HmSubplanKeys *keys, TupleTableSlot *row, bool *is_null)
 }
 
 /*
- * Add the keys of the rows after the one that was read last that are on the same heap page, as far as
- * there is room.  Returns their number; 0 if the next row has to be read by itself.
+ * Add the keys of the rows after the one that was read last that are on the same heap page, as far
+ * as there is room.  Returns their number; 0 if the next row has to be read by itself.
  */
 static uint32
 add_page(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 {
 	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
-	char		values[MaxHeapTuplesPerPage * sizeof(HmKey)];
-	uint32		n = hm_plan_rows_take(&keys->rows, tuples,
-									  (uint32) Min(list->room - list->count, MaxHeapTuplesPerPage));
+	char values[MaxHeapTuplesPerPage * sizeof(HmKey)];
+	uint32 n = hm_plan_rows_take(&keys->rows, tuples,
+								 (uint32) Min(list->room - list->count, MaxHeapTuplesPerPage));
 
 	if (n == 0)
 		return 0;
-	hm_heap_column_store(&keys->rows.source->offsets,
-						 hm_plan_rows_place(&keys->rows, keys->column), tuples, n, values);
+	hm_heap_column_store(&keys->rows.source->offsets, hm_plan_rows_place(&keys->rows, keys->column),
+						 tuples, n, values);
 	key_type->normalise_all(values, n, (char *) list->keys + list->count * list->key_size);
 	list->count += n;
 	return n;
@@ -260,17 +258,17 @@ add_page(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 static void
 read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 {
-	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
-		hm_bracket_function(key_type->type, keys->type);
-	bool		by_page = bracket_function == NULL && keys->expr == NULL &&
-		key_type->normalise_all != NULL;
-	HmKey		max = ht_key_max_128(key_type->width);
+	HmBracketFunction bracket_function =
+		keys->type == key_type->type ? NULL : hm_bracket_function(key_type->type, keys->type);
+	bool by_page =
+		bracket_function == NULL && keys->expr == NULL && key_type->normalise_all != NULL;
+	HmKey max = ht_key_max_128(key_type->width);
 	TupleTableSlot *row;
 
 	for (;;)
 	{
-		bool		is_null;
-		Datum		value;
+		bool is_null;
+		Datum value;
 
 		if (by_page && list->count < list->room && add_page(keys, key_type, list) > 0)
 			continue;
@@ -286,9 +284,8 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 			hm_key_put(list->keys, list->key_size, list->count++, key_type->normalise(value));
 		else
 		{
-			HmBracket	bracket = bracket_function(key_type, value);
-			HmKey		low,
-						high;
+			HmBracket bracket = bracket_function(key_type, value);
+			HmKey low, high;
 
 			if (!hm_bracket_range(BTEqualStrategyNumber, &bracket, max, &low, &high))
 				continue;
@@ -318,12 +315,12 @@ read_aggregated(HmSubplanKeys *keys, PlanState *agg, const HmKeyType *key_type, 
 bool
 hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type, void **points, uint32 *count)
 {
-	EState	   *estate = keys->node->state;
+	EState *estate = keys->node->state;
 	SubPlanState *subplan = estate->es_param_exec_vals[keys->param].execPlan;
 	ScanDirection direction = estate->es_direction;
 	MemoryContext old_context;
-	PlanState  *rows;
-	KeyList		list = {CurrentMemoryContext, hm_key_size(key_type->width)};
+	PlanState *rows;
+	KeyList list = {CurrentMemoryContext, hm_key_size(key_type->width)};
 
 	if (subplan == NULL)
 		return false;

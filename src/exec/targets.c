@@ -29,13 +29,12 @@
 typedef struct Search
 {
 	PlannerInfo *root;
-	RelOptInfo *rel;			/* the inner side, in whose columns the
-								 * keys are */
-	List	   *keys;			/* for each of the index's first columns */
+	RelOptInfo *rel; /* the inner side, in whose columns the keys are */
+	List *keys;      /* for each of the index's first columns */
 	IndexOptInfo *model;
-	int			column;			/* of the index, that shares are about */
-	const HmKeyType *key_type;	/* of that column */
-	List	   *targets;		/* HmTargets found so far */
+	int column;                /* of the index, that shares are about */
+	const HmKeyType *key_type; /* of that column */
+	List *targets;             /* HmTargets found so far */
 } Search;
 
 static bool
@@ -48,10 +47,10 @@ is_parent(PlannerInfo *root, RelOptInfo *rel)
 static List *
 children(PlannerInfo *root, RelOptInfo *rel)
 {
-	List	   *result = NIL;
-	ListCell   *cell;
+	List *result = NIL;
+	ListCell *cell;
 
-	foreach(cell, root->append_rel_list)
+	foreach (cell, root->append_rel_list)
 	{
 		AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
 
@@ -64,7 +63,7 @@ children(PlannerInfo *root, RelOptInfo *rel)
 RelOptInfo *
 hm_first_table(PlannerInfo *root, RelOptInfo *rel)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (IS_DUMMY_REL(rel))
 		return NULL;
@@ -75,7 +74,7 @@ hm_first_table(PlannerInfo *root, RelOptInfo *rel)
 	 * This does not use children(): there may be thousands, and it is called for each
 	 * pair of relations.
 	 */
-	foreach(cell, root->append_rel_list)
+	foreach (cell, root->append_rel_list)
 	{
 		AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
 		RelOptInfo *table = NULL;
@@ -108,7 +107,7 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int numbe
 			  bool *known)
 {
 	AppendRelInfo *info = NULL;
-	Var		   *column;
+	Var *column;
 
 	while (IsA(expr, RelabelType))
 		expr = (Node *) ((RelabelType *) expr)->arg;
@@ -116,11 +115,11 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int numbe
 
 	/* An index's expression may be a column, taken for another type as it is. */
 	*known = IsA(expr, Var) && column->varattno > 0 &&
-		(index->indexkeys[number] != 0 ||
-		 (index->nkeycolumns == 1 && !IsA(linitial(index->indexprs), RelabelType)));
+			 (index->indexkeys[number] != 0 ||
+			  (index->nkeycolumns == 1 && !IsA(linitial(index->indexprs), RelabelType)));
 	if (!*known || column->varno != (int) rel->relid || index->rel == rel)
 		return *known && column->varno == (int) index->rel->relid &&
-			column->varattno == index->indexkeys[number];
+			   column->varattno == index->indexkeys[number];
 
 	if (root->append_rel_array != NULL)
 		info = root->append_rel_array[index->rel->relid];
@@ -134,14 +133,14 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int numbe
 bool
 hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, Node *expr)
 {
-	bool		known;
-	bool		result = is_key_column(root, rel, index, column, expr, &known);
+	bool known;
+	bool result = is_key_column(root, rel, index, column, expr, &known);
 
 	/* Translating takes long, and there may be thousands of children. */
 	if (known)
 		return result;
 	return bms_is_subset(pull_varnos(root, expr), rel->relids) &&
-		match_index_to_operand(translate(root, rel, index->rel, expr), column, index);
+		   match_index_to_operand(translate(root, rel, index->rel, expr), column, index);
 }
 
 /* ----------------------------------------------------------------
@@ -156,19 +155,18 @@ hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, N
 static bool
 sorts_alike(Search *search, PartitionScheme scheme)
 {
-	Oid			less = get_opfamily_member(scheme->partopfamily[0], scheme->partopcintype[0],
-										   scheme->partopcintype[0], BTLessStrategyNumber);
+	Oid less = get_opfamily_member(scheme->partopfamily[0], scheme->partopcintype[0],
+								   scheme->partopcintype[0], BTLessStrategyNumber);
 
-	return OidIsValid(less) &&
-		search->key_type->ordered &&
-		hm_operator_strategy(search->model, search->column, less) == BTLessStrategyNumber;
+	return OidIsValid(less) && search->key_type->ordered &&
+		   hm_operator_strategy(search->model, search->column, less) == BTLessStrategyNumber;
 }
 
 /* Whether a relation's first partition key is the join's key, or this column of it. */
 static bool
 is_partitioned_by_key(Search *search, RelOptInfo *rel, int column)
 {
-	Node	   *key;
+	Node *key;
 
 	if (rel->part_scheme == NULL ||
 		rel->part_scheme->partopcintype[0] != search->model->opcintype[column])
@@ -183,13 +181,13 @@ is_partitioned_by_key(Search *search, RelOptInfo *rel, int column)
 static void
 choose_column(Search *search)
 {
-	int			column = list_length(search->keys) - 1;
+	int column = list_length(search->keys) - 1;
 
 	while (column > 0 && !is_partitioned_by_key(search, search->rel, column))
 		column--;
 	search->column = column;
-	search->key_type = hm_column_key_type(hm_has_columns(search->model),
-										  hm_index_type_id(search->model, column));
+	search->key_type =
+		hm_column_key_type(hm_has_columns(search->model), hm_index_type_id(search->model, column));
 }
 
 /*
@@ -199,11 +197,11 @@ choose_column(Search *search)
 static void
 bound_range(Search *search, Datum bound, int strategy, HmKey *low, HmKey *high)
 {
-	Oid			type = search->key_type->type;
-	HmBracket	bracket = hm_bracket_function(type, type) (search->key_type, bound);
+	Oid type = search->key_type->type;
+	HmBracket bracket = hm_bracket_function(type, type)(search->key_type, bound);
 
 	if (!hm_bracket_range((StrategyNumber) strategy, &bracket,
-						ht_key_max_128(search->key_type->width), low, high))
+						  ht_key_max_128(search->key_type->width), low, high))
 	{
 		*low = HM_KEY_MAX;
 		*high = 0;
@@ -224,14 +222,12 @@ share_ranges(Search *search, RelOptInfo *rel, HmShare *shares)
 	 * about rows whose first column is equal to the bound, so the bound itself may belong
 	 * to the share.
 	 */
-	int			below = rel->part_scheme->partnatts == 1 ?
-		BTLessStrategyNumber : BTLessEqualStrategyNumber;
+	int below = rel->part_scheme->partnatts == 1 ? BTLessStrategyNumber : BTLessEqualStrategyNumber;
 
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
-		HmShare    *share;
-		HmKey		low,
-					high;
+		HmShare *share;
+		HmKey low, high;
 
 		if (bounds->indexes[i] < 0)
 			continue;
@@ -244,8 +240,8 @@ share_ranges(Search *search, RelOptInfo *rel, HmShare *shares)
 		}
 		if (i > 0 && bounds->kind[i - 1][0] == PARTITION_RANGE_DATUM_VALUE)
 		{
-			bound_range(search, bounds->datums[i - 1][0], BTGreaterEqualStrategyNumber,
-						&low, &high);
+			bound_range(search, bounds->datums[i - 1][0], BTGreaterEqualStrategyNumber, &low,
+						&high);
 			share->high = Min(share->high, high);
 			share->low = Max(share->low, low);
 		}
@@ -257,7 +253,7 @@ static void
 share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 {
 	PartitionBoundInfo bounds = rel->boundinfo;
-	HmShare    *lists = palloc(rel->nparts * sizeof(HmShare));
+	HmShare *lists = palloc(rel->nparts * sizeof(HmShare));
 
 	for (int i = 0; i < rel->nparts; i++)
 	{
@@ -266,9 +262,8 @@ share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 	}
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
-		HmShare    *list = &lists[bounds->indexes[i]];
-		HmKey		low,
-					high;
+		HmShare *list = &lists[bounds->indexes[i]];
+		HmKey low, high;
 
 		bound_range(search, bounds->datums[i][0], BTEqualStrategyNumber, &low, &high);
 		list->low = Min(list->low, low);
@@ -296,8 +291,8 @@ share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 		return;
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
-		int			remainder = DatumGetInt32(bounds->datums[i][1]);
-		HmShare    *share = &shares[bounds->indexes[remainder]];
+		int remainder = DatumGetInt32(bounds->datums[i][1]);
+		HmShare *share = &shares[bounds->indexes[remainder]];
 
 		share->modulus = (uint64) DatumGetInt32(bounds->datums[i][0]);
 		share->remainder = (uint64) remainder;
@@ -310,7 +305,7 @@ share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 static HmShare *
 partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
 {
-	HmShare    *shares = palloc(rel->nparts * sizeof(HmShare));
+	HmShare *shares = palloc(rel->nparts * sizeof(HmShare));
 
 	for (int i = 0; i < rel->nparts; i++)
 		shares[i] = *whole;
@@ -331,9 +326,9 @@ partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
 bool
 hm_shares_differ(List *targets)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, targets)
+	foreach (cell, targets)
 	{
 		if (!hm_share_is_all(&((HmTarget *) lfirst(cell))->share))
 			return list_length(targets) > 1;
@@ -369,11 +364,11 @@ is_like_model(Search *search, IndexOptInfo *index)
 static IndexOptInfo *
 find_index(Search *search, RelOptInfo *table)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (table == search->model->rel)
 		return search->model;
-	foreach(cell, table->indexlist)
+	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 
@@ -395,7 +390,7 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 
 	if (!is_parent(search->root, rel))
 	{
-		HmTarget   *target = palloc(sizeof(HmTarget));
+		HmTarget *target = palloc(sizeof(HmTarget));
 
 		target->rel = rel;
 		target->share = *share;
@@ -407,7 +402,7 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 
 	if (rel->boundinfo != NULL)
 	{
-		HmShare    *shares = partition_shares(search, rel, share);
+		HmShare *shares = partition_shares(search, rel, share);
 
 		for (int i = 0; i < rel->nparts; i++)
 		{
@@ -417,9 +412,9 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 	}
 	else
 	{
-		ListCell   *cell;
+		ListCell *cell;
 
-		foreach(cell, children(search->root, rel))
+		foreach (cell, children(search->root, rel))
 		{
 			if (!add_tables(search, lfirst(cell), share))
 				return false;
@@ -431,8 +426,8 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 List *
 hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys)
 {
-	Search		search = {.root = root,.rel = rel,.keys = keys,.model = model};
-	HmShare		all = {.low = 0,.high = HM_KEY_MAX};
+	Search search = {.root = root, .rel = rel, .keys = keys, .model = model};
+	HmShare all = {.low = 0, .high = HM_KEY_MAX};
 
 	choose_column(&search);
 	return add_tables(&search, rel, &all) ? search.targets : NIL;

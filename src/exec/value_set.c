@@ -14,18 +14,16 @@
 
 #include "exec/value_set.h"
 
-#define MIN_ROOM	1024
+#define MIN_ROOM 1024
 
 void
 hm_value_set_begin(HmValueSet *keys, Oid operator, bool inner_left, Oid collation, Oid type)
 {
-	RegProcedure left_hash,
-				right_hash;
-	Oid			left_equal,
-				right_equal;
+	RegProcedure left_hash, right_hash;
+	Oid left_equal, right_equal;
 
-	if (!get_op_hash_functions(operator, &left_hash, &right_hash) ||
-		!get_compatible_hash_operators(operator, &left_equal, &right_equal))
+	if (!get_op_hash_functions(operator, & left_hash, &right_hash) ||
+		!get_compatible_hash_operators(operator, & left_equal, &right_equal))
 		elog(ERROR, "operator %u cannot be hashed", operator);
 	fmgr_info(inner_left ? right_hash : left_hash, &keys->hash_outer);
 	fmgr_info(inner_left ? left_hash : right_hash, &keys->hash_inner);
@@ -35,8 +33,8 @@ hm_value_set_begin(HmValueSet *keys, Oid operator, bool inner_left, Oid collatio
 	keys->collation = collation;
 	keys->type = type;
 	get_typlenbyvalalign(type, &keys->length, &keys->by_value, &keys->align);
-	keys->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia value set",
-										  ALLOCSET_DEFAULT_SIZES);
+	keys->context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia value set", ALLOCSET_DEFAULT_SIZES);
 }
 
 void
@@ -53,7 +51,7 @@ hm_value_set_reset(HmValueSet *keys)
 static void
 make_room(HmValueSet *keys)
 {
-	Size		room = Max(MIN_ROOM, (Size) keys->room * 2);
+	Size room = Max(MIN_ROOM, (Size) keys->room * 2);
 
 	if (keys->keys == NULL)
 	{
@@ -70,7 +68,7 @@ make_room(HmValueSet *keys)
 	memset(keys->buckets, 0xff, room * sizeof(uint32));
 	for (uint32 i = 0; i < keys->count; i++)
 	{
-		uint32	   *bucket = &keys->buckets[keys->keys[i].hash & keys->bucket_mask];
+		uint32 *bucket = &keys->buckets[keys->keys[i].hash & keys->bucket_mask];
 
 		keys->keys[i].next = *bucket;
 		*bucket = i;
@@ -82,7 +80,7 @@ static Datum
 copy_value(HmValueSet *keys, Datum value)
 {
 	MemoryContext old_context;
-	Datum		copy;
+	Datum copy;
 
 	if (keys->by_value)
 		return value;
@@ -106,8 +104,8 @@ mix(Datum hash)
 uint32
 hm_value_set_add(HmValueSet *keys, Datum value)
 {
-	uint32		hash = mix(FunctionCall1Coll(&keys->hash_outer, keys->collation, value));
-	uint32		number;
+	uint32 hash = mix(FunctionCall1Coll(&keys->hash_outer, keys->collation, value));
+	uint32 number;
 	HmSetValue *key;
 
 	if (keys->count == keys->room)
@@ -133,7 +131,7 @@ hm_value_set_add(HmValueSet *keys, Datum value)
 uint32
 hm_value_set_find(HmValueSet *keys, Datum value)
 {
-	uint32		hash = mix(FunctionCall1Coll(&keys->hash_inner, keys->collation, value));
+	uint32 hash = mix(FunctionCall1Coll(&keys->hash_inner, keys->collation, value));
 
 	for (uint32 number = keys->buckets[hash & keys->bucket_mask]; number != HM_NO_VALUE;
 		 number = keys->keys[number].next)
@@ -153,8 +151,8 @@ uint32
 hm_value_set_array(HmValueSet *keys, ExprState *condition, ExprContext *econtext, Datum *array)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(keys->context);
-	Datum	   *values = palloc_extended(keys->count * sizeof(Datum), MCXT_ALLOC_HUGE);
-	uint32		count = 0;
+	Datum *values = palloc_extended(keys->count * sizeof(Datum), MCXT_ALLOC_HUGE);
+	uint32 count = 0;
 
 	for (uint32 i = 0; i < keys->count; i++)
 	{
@@ -180,6 +178,6 @@ Size
 hm_value_set_memory(const HmValueSet *keys)
 {
 	/* The array, and for a moment what it is made of, are about as large as the values. */
-	return keys->room * (sizeof(HmSetValue) + sizeof(uint32)) +
-		keys->count * 2 * sizeof(Datum) + 2 * keys->copied;
+	return keys->room * (sizeof(HmSetValue) + sizeof(uint32)) + keys->count * 2 * sizeof(Datum) +
+		   2 * keys->copied;
 }

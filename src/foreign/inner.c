@@ -109,12 +109,12 @@ with_condition(RelOptInfo *rel, RestrictInfo *condition)
 static Path *
 cheapest_path(RelOptInfo *rel)
 {
-	Path	   *result = NULL;
-	ListCell   *cell;
+	Path *result = NULL;
+	ListCell *cell;
 
-	foreach(cell, rel->pathlist)
+	foreach (cell, rel->pathlist)
 	{
-		Path	   *path = lfirst(cell);
+		Path *path = lfirst(cell);
 
 		if (PATH_REQ_OUTER(path) == NULL && path->pathtarget == rel->reltarget &&
 			(result == NULL || path->total_cost < result->total_cost))
@@ -128,8 +128,8 @@ static Path *
 wrapper_path(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *condition)
 {
 	RelOptInfo *copy = with_condition(rel, condition);
-	List	   *query_pathkeys = root->query_pathkeys;
-	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
+	List *query_pathkeys = root->query_pathkeys;
+	Oid table = planner_rt_fetch(rel->relid, root)->relid;
 
 	/* It need not ask the server what sorting costs. */
 	root->query_pathkeys = NIL;
@@ -142,22 +142,23 @@ wrapper_path(PlannerInfo *root, RelOptInfo *rel, RestrictInfo *condition)
 }
 
 /*
- * Whether a foreign table's wrapper has the remote server evaluate the condition.  It has to make a plan to
- * tell.
+ * Whether a foreign table's wrapper has the remote server evaluate the condition.  It has to make a
+ * plan to tell.
  */
 static bool
 sends_parameter(PlannerInfo *root, const ForeignTarget *target, const Param *param)
 {
-	Path	   *path = target->path;
+	Path *path = target->path;
 	RelOptInfo *copy = path->parent;
 	ForeignScan *scan;
 
 	if (!IsA(path, ForeignPath) || ((ForeignPath *) path)->fdw_outerpath != NULL)
 		return false;
-	scan = copy->fdwroutine->GetForeignPlan(root, copy, planner_rt_fetch(copy->relid, root)->relid,
-											(ForeignPath *) path, NIL, copy->baserestrictinfo, NULL);
+	scan =
+		copy->fdwroutine->GetForeignPlan(root, copy, planner_rt_fetch(copy->relid, root)->relid,
+										 (ForeignPath *) path, NIL, copy->baserestrictinfo, NULL);
 	return list_member(scan->fdw_exprs, param) &&
-		!list_member(scan->scan.plan.qual, target->condition->clause);
+		   !list_member(scan->scan.plan.qual, target->condition->clause);
 }
 
 /* Have the wrapper plan a foreign table's query.  Returns false if it has no path for it. */
@@ -166,12 +167,13 @@ read_foreign(PlannerInfo *root, const ForeignInner *side, ForeignTarget *target,
 			 Selectivity selectivity)
 {
 	RelOptInfo *rel = target->rel;
-	Path	   *all;
+	Path *all;
 
 	/*
-	 * Keys that find all rows.  If the estimate follows, the wrapper has used ours, and costs follow
-	 * from the number of rows: ask again, with keys that find few.  Otherwise it has asked the remote
-	 * server, which has taken the array to have the nominal number of elements; that took a while.
+	 * Keys that find all rows.  If the estimate follows, the wrapper has used ours, and costs
+	 * follow from the number of rows: ask again, with keys that find few.  Otherwise it has asked
+	 * the remote server, which has taken the array to have the nominal number of elements; that
+	 * took a while.
 	 */
 	target->condition = array_condition(root, side, key, 1.0);
 	target->path = all = wrapper_path(root, rel, target->condition);
@@ -185,8 +187,8 @@ read_foreign(PlannerInfo *root, const ForeignInner *side, ForeignTarget *target,
 	if (target->path == NULL)
 		return false;
 	if (all->rows > target->path->rows)
-		target->per_row = (all->total_cost - target->path->total_cost) /
-			(all->rows - target->path->rows);
+		target->per_row =
+			(all->total_cost - target->path->total_cost) / (all->rows - target->path->rows);
 	return true;
 }
 
@@ -195,8 +197,8 @@ static bool
 read_local(PlannerInfo *root, const ForeignInner *side, ForeignTarget *target, Node *key,
 		   Selectivity selectivity)
 {
-	RelOptInfo *copy = with_condition(target->rel,
-									  array_condition(root, side, key, HM_NOMINAL_KEYS * selectivity));
+	RelOptInfo *copy = with_condition(
+		target->rel, array_condition(root, side, key, HM_NOMINAL_KEYS * selectivity));
 
 	if (!hm_enable_lookup_scan)
 		return false;
@@ -213,14 +215,14 @@ read_local(PlannerInfo *root, const ForeignInner *side, ForeignTarget *target, N
 /* What replaces a column in conditions. */
 typedef struct KeyColumn
 {
-	Var		   *column;
-	bool		others;			/* there are other columns, too */
+	Var *column;
+	bool others; /* there are other columns, too */
 } KeyColumn;
 
 static Node *
 use_case_value(Node *node, void *context)
 {
-	KeyColumn  *key = context;
+	KeyColumn *key = context;
 
 	if (node == NULL)
 		return NULL;
@@ -245,17 +247,18 @@ static bool
 is_partitioned_by_key(const ForeignInner *side, RelOptInfo *rel, const Var *key)
 {
 	PartitionScheme scheme = rel->part_scheme;
-	Node	   *column;
+	Node *column;
 
 	if (scheme == NULL || rel->boundinfo == NULL || scheme->partnatts != 1 ||
 		list_length(rel->partexprs[0]) != 1)
 		return false;
 	column = linitial(rel->partexprs[0]);
 	return IsA(column, Var) && ((Var *) column)->varattno == key->varattno &&
-		((Var *) column)->vartype == side->type && key->vartype == side->type &&
-		scheme->partcollation[0] == side->collation &&
-		get_op_opfamily_strategy(side->operator, scheme->partopfamily[0]) ==
-		(scheme->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber : BTEqualStrategyNumber);
+		   ((Var *) column)->vartype == side->type && key->vartype == side->type &&
+		   scheme->partcollation[0] == side->collation &&
+		   get_op_opfamily_strategy(side->operator, scheme->partopfamily[0]) ==
+			   (scheme->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
+															  BTEqualStrategyNumber);
 }
 
 /*
@@ -265,10 +268,10 @@ is_partitioned_by_key(const ForeignInner *side, RelOptInfo *rel, const Var *key)
 static List *
 partition_share(PlannerInfo *root, RelOptInfo *rel, Var *key)
 {
-	Relation	relation = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
-	List	   *conditions = (List *) expression_planner((Expr *) RelationGetPartitionQual(relation));
-	KeyColumn	column = {key};
-	List	   *result;
+	Relation relation = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	List *conditions = (List *) expression_planner((Expr *) RelationGetPartitionQual(relation));
+	KeyColumn column = {key};
+	List *result;
 
 	table_close(relation, NoLock);
 	result = (List *) use_case_value((Node *) conditions, &column);
@@ -285,20 +288,23 @@ static bool
 is_foreign(PlannerInfo *root, RelOptInfo *rel)
 {
 	return planner_rt_fetch(rel->relid, root)->relkind == RELKIND_FOREIGN_TABLE &&
-		rel->fdwroutine != NULL && bms_is_empty(rel->lateral_relids);
+		   rel->fdwroutine != NULL && bms_is_empty(rel->lateral_relids);
 }
 
-/* What one row of another relation costs to be looked up in a foreign table, or 0 if there is no path. */
+/*
+ * What one row of another relation costs to be looked up in a foreign table, or 0 if there is no
+ * path.
+ */
 static Cost
 single_key_cost(const RelOptInfo *rel)
 {
-	Cost		least = 0;
-	ListCell   *cell;
+	Cost least = 0;
+	ListCell *cell;
 
-	foreach(cell, rel->cheapest_parameterized_paths)
+	foreach (cell, rel->cheapest_parameterized_paths)
 	{
-		Path	   *path = lfirst(cell);
-		Cost		cost = path->total_cost - path->startup_cost;
+		Path *path = lfirst(cell);
+		Cost cost = path->total_cost - path->startup_cost;
 
 		if (PATH_REQ_OUTER(path) != NULL && (least == 0 || cost < least))
 			least = cost;
@@ -309,18 +315,18 @@ single_key_cost(const RelOptInfo *rel)
 void
 hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (rel == NULL || IS_DUMMY_REL(rel))
 		return;
 	if (!planner_rt_fetch(rel->relid, root)->inh)
 	{
-		Cost		least = -1;
-		Cost		key = single_key_cost(rel);
+		Cost least = -1;
+		Cost key = single_key_cost(rel);
 
 		if (!is_foreign(root, rel))
 			return;
-		foreach(cell, rel->pathlist)
+		foreach (cell, rel->pathlist)
 		{
 			const Path *path = lfirst(cell);
 
@@ -332,7 +338,7 @@ hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables)
 		tables->count++;
 		return;
 	}
-	foreach(cell, root->append_rel_list)
+	foreach (cell, root->append_rel_list)
 	{
 		AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
 
@@ -349,9 +355,9 @@ static bool
 add_targets(PlannerInfo *root, ForeignInner *side, RelOptInfo *rel, bool shared,
 			Selectivity selectivity)
 {
-	Node	   *key = side->key;
+	Node *key = side->key;
 	ForeignTarget *target;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (rel == NULL || IS_DUMMY_REL(rel))
 		return true;
@@ -360,7 +366,7 @@ add_targets(PlannerInfo *root, ForeignInner *side, RelOptInfo *rel, bool shared,
 	if (planner_rt_fetch(rel->relid, root)->inh)
 	{
 		shared = shared && IsA(key, Var) && is_partitioned_by_key(side, rel, (Var *) key);
-		foreach(cell, root->append_rel_list)
+		foreach (cell, root->append_rel_list)
 		{
 			AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
 
@@ -376,7 +382,7 @@ add_targets(PlannerInfo *root, ForeignInner *side, RelOptInfo *rel, bool shared,
 	target->rel = rel;
 	target->fraction = 1.0;
 	if (is_foreign(root, rel) ? !read_foreign(root, side, target, key, selectivity) :
-		!read_local(root, side, target, key, selectivity))
+								!read_local(root, side, target, key, selectivity))
 		return false;
 	if (shared && rel != side->inner)
 		target->share = partition_share(root, rel, (Var *) key);
@@ -391,7 +397,7 @@ static void
 find_targets(PlannerInfo *root, ForeignInner *side, Selectivity selectivity)
 {
 	/* The constraint of a partition has its parents' conditions, too. */
-	bool		shared = !get_rel_relispartition(planner_rt_fetch(side->inner->relid, root)->relid);
+	bool shared = !get_rel_relispartition(planner_rt_fetch(side->inner->relid, root)->relid);
 
 	if (!add_targets(root, side, side->inner, shared, selectivity))
 		side->targets = NIL;
@@ -400,15 +406,15 @@ find_targets(PlannerInfo *root, ForeignInner *side, Selectivity selectivity)
 ForeignInner *
 hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool inner_left)
 {
-	OpExpr	   *clause = (OpExpr *) info->clause;
-	Node	   *key = inner_left ? linitial(clause->args) : lsecond(clause->args);
-	Node	   *argument = inner_left ? lsecond(clause->args) : linitial(clause->args);
-	Oid			operator = inner_left ? clause->opno : get_commutator(clause->opno);
-	Oid			type = exprType(argument);
-	Oid			array_type = get_array_type(type);
+	OpExpr *clause = (OpExpr *) info->clause;
+	Node *key = inner_left ? linitial(clause->args) : lsecond(clause->args);
+	Node *argument = inner_left ? lsecond(clause->args) : linitial(clause->args);
+	Oid operator= inner_left ? clause->opno : get_commutator(clause->opno);
+	Oid type = exprType(argument);
+	Oid array_type = get_array_type(type);
 	MemoryContext old_context;
 	ForeignInner *side;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!OidIsValid(operator) || !OidIsValid(array_type))
 		return NULL;
@@ -424,12 +430,13 @@ hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool 
 		known = NIL;
 		known_root = root;
 	}
-	foreach(cell, known)
+	foreach (cell, known)
 	{
 		side = lfirst(cell);
-		if (side->inner == inner && side->operator == operator && side->type == type &&
-			side->collation == clause->inputcollid &&
-			side->security_level == info->security_level && equal(side->key, key))
+		if (side->inner == inner && side->operator== operator&& side->type == type &&
+									side->collation == clause->inputcollid &&
+									side->security_level == info->security_level &&
+									equal(side->key, key))
 		{
 			MemoryContextSwitchTo(old_context);
 			return side;
@@ -439,13 +446,14 @@ hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool 
 	side = palloc0(sizeof(ForeignInner));
 	side->inner = inner;
 	side->key = copyObject(key);
-	side->operator = operator;
+	side->operator= operator;
 	side->collation = clause->inputcollid;
 	side->type = type;
 	side->security_level = info->security_level;
 	side->param = generate_new_exec_param(root, array_type, -1, get_typcollation(array_type));
-	find_targets(root, side, clauselist_selectivity(root, list_make1(info), (int) inner->relid,
-													JOIN_INNER, NULL));
+	find_targets(
+		root, side,
+		clauselist_selectivity(root, list_make1(info), (int) inner->relid, JOIN_INNER, NULL));
 	known = lappend(known, side);
 	MemoryContextSwitchTo(old_context);
 	return side;
@@ -455,12 +463,12 @@ bool
 hm_foreign_sends_arrays(PlannerInfo *root, ForeignInner *side)
 {
 	MemoryContext old_context;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (side->sends_known || side->targets == NIL)
 		return side->targets != NIL;
 	old_context = MemoryContextSwitchTo(root->planner_cxt);
-	foreach(cell, side->targets)
+	foreach (cell, side->targets)
 	{
 		ForeignTarget *target = lfirst(cell);
 

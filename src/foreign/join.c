@@ -25,32 +25,32 @@
  * Rows of the first batch, and how many times larger each next one may be, where the first
  * rows are wanted soon.
  */
-#define FIRST_ROWS_BATCH	100
-#define FIRST_ROWS_GROWTH	10
+#define FIRST_ROWS_BATCH 100
+#define FIRST_ROWS_GROWTH 10
 
-#define MIN_ROOM		1024
+#define MIN_ROOM 1024
 
 /* A batch has at most this many bytes: the array's text has to fit into a gigabyte. */
-#define MAX_MEMORY		((Size) 128 * 1024 * 1024)
+#define MAX_MEMORY ((Size) 128 * 1024 * 1024)
 
 typedef struct ForeignJoin
 {
-	LookupNode	lookup;
-	int			param;			/* the number of the array's parameter */
-	ExprState  *argument;
-	ExprState  *key;
-	ExprState **shares;			/* for each target; NULL: it may have any key */
+	LookupNode lookup;
+	int param; /* the number of the array's parameter */
+	ExprState *argument;
+	ExprState *key;
+	ExprState **shares; /* for each target; NULL: it may have any key */
 
-	HmValueSet	keys;			/* of the batch */
-	uint32	   *next_row;		/* of each row: the next one with the same key */
-	Size		memory;			/* of a batch */
-	Datum		array;			/* the parameter's value, or 0 */
-	uint32		row;			/* the next outer row that has the inner row's key */
-	HmRun		run;			/* the inner row, and outer rows that have its key */
+	HmValueSet keys;  /* of the batch */
+	uint32 *next_row; /* of each row: the next one with the same key */
+	Size memory;      /* of a batch */
+	Datum array;      /* the parameter's value, or 0 */
+	uint32 row;       /* the next outer row that has the inner row's key */
+	HmRun run;        /* the inner row, and outer rows that have its key */
 
-	uint64		batches;		/* for EXPLAIN */
-	uint64		queries;		/* how often an inner plan was run */
-	uint64		sent;			/* keys in these */
+	uint64 batches; /* for EXPLAIN */
+	uint64 queries; /* how often an inner plan was run */
+	uint64 sent;    /* keys in these */
 } ForeignJoin;
 
 static Size
@@ -62,8 +62,8 @@ batch_memory(void)
 double
 hm_foreign_batch_rows(int width, int columns)
 {
-	Size		row = sizeof(HmSetValue) + 3 * sizeof(Datum) + sizeof(uint32) + sizeof(uint8) +
-		columns * sizeof(Datum) + width;
+	Size row = sizeof(HmSetValue) + 3 * sizeof(Datum) + sizeof(uint32) + sizeof(uint8) +
+			   columns * sizeof(Datum) + width;
 
 	return Min((double) hm_batch_size, (double) batch_memory() / row);
 }
@@ -97,7 +97,7 @@ make_room(ForeignJoin *join)
 static void
 add_key(ForeignJoin *join, uint32 row, Datum value)
 {
-	uint32		number = hm_value_set_add(&join->keys, value);
+	uint32 number = hm_value_set_add(&join->keys, value);
 	HmSetValue *key = &join->keys.keys[number];
 
 	if (key->first_row == HM_NO_VALUE)
@@ -114,8 +114,8 @@ add_row(ForeignJoin *join, TupleTableSlot *outer)
 	LookupNode *lookup = &join->lookup;
 	LookupBatch *batch = &lookup->batch;
 	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
-	bool		is_null;
-	Datum		value;
+	bool is_null;
+	Datum value;
 
 	econtext->ecxt_scantuple = hm_store_outer(lookup, outer);
 	value = ExecEvalExprSwitchContext(join->argument, econtext, &is_null);
@@ -135,10 +135,11 @@ static bool
 is_full(const ForeignJoin *join)
 {
 	const LookupBatch *batch = &join->lookup.batch;
-	Size		row = sizeof(uint32) + sizeof(uint8) + batch->rows.count * sizeof(Datum);
+	Size row = sizeof(uint32) + sizeof(uint8) + batch->rows.count * sizeof(Datum);
 
 	return batch->count >= join->lookup.limit ||
-		batch->count * row + batch->rows.copied + hm_value_set_memory(&join->keys) >= join->memory;
+		   batch->count * row + batch->rows.copied + hm_value_set_memory(&join->keys) >=
+			   join->memory;
 }
 
 static void
@@ -185,7 +186,7 @@ static bool
 next_target(LookupNode *lookup)
 {
 	ForeignJoin *join = (ForeignJoin *) lookup;
-	PlanState  *node = &lookup->node.css.ss.ps;
+	PlanState *node = &lookup->node.css.ss.ps;
 	ParamExecData *param = &node->state->es_param_exec_vals[join->param];
 
 	/* The array of the target before is not needed any more. */
@@ -194,9 +195,9 @@ next_target(LookupNode *lookup)
 	join->array = (Datum) 0;
 	while (join->keys.count > 0 && ++lookup->target < lookup->target_count)
 	{
-		PlanState  *plan = target_plan(lookup);
-		uint32		count = hm_value_set_array(&join->keys, join->shares[lookup->target],
-											   node->ps_ExprContext, &join->array);
+		PlanState *plan = target_plan(lookup);
+		uint32 count = hm_value_set_array(&join->keys, join->shares[lookup->target],
+										  node->ps_ExprContext, &join->array);
 
 		if (count == 0)
 			continue;
@@ -223,16 +224,16 @@ first_row(ForeignJoin *join, TupleTableSlot *inner)
 	const SearchTarget *target = &lookup->targets[lookup->target];
 	TupleTableSlot *slot = lookup->node.css.ss.ss_ScanTupleSlot;
 	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
-	bool		is_null;
-	Datum		value;
-	uint32		key;
+	bool is_null;
+	Datum value;
+	uint32 key;
 
 	/* The key refers to none of the outer columns. */
 	slot_getallattrs(inner);
 	hm_clear_candidate(lookup);
 	for (int i = 0; i < lookup->column_count; i++)
 	{
-		int			column = target->columns[i];
+		int column = target->columns[i];
 
 		if (column == 0)
 			continue;
@@ -252,7 +253,7 @@ static const HmRun *
 next_run(LookupNode *lookup)
 {
 	ForeignJoin *join = (ForeignJoin *) lookup;
-	HmRun	   *run = &join->run;
+	HmRun *run = &join->run;
 
 	while (join->row == HM_NO_VALUE)
 	{
@@ -290,8 +291,8 @@ static void
 name_parameter(ForeignJoin *join)
 {
 	CustomScan *plan = makeNode(CustomScan);
-	SubPlan    *source = makeNode(SubPlan);
-	List	   *initplans = join->lookup.node.css.ss.ps.plan->initPlan;
+	SubPlan *source = makeNode(SubPlan);
+	List *initplans = join->lookup.node.css.ss.ps.plan->initPlan;
 
 	/* Or it would be sent to workers. */
 	Assert(!join->lookup.node.css.ss.ps.plan->parallel_safe);
@@ -315,9 +316,9 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 
 	/* Only the right side of the nested loops was made to be executed (plan.c). */
 	for (int i = 1; i < list_length(plan->custom_plans); i++)
-		node->custom_ps = lappend(node->custom_ps,
-								  ExecInitNode(innerPlan((Plan *) list_nth(plan->custom_plans, i)),
-											   estate, eflags));
+		node->custom_ps = lappend(
+			node->custom_ps,
+			ExecInitNode(innerPlan((Plan *) list_nth(plan->custom_plans, i)), estate, eflags));
 
 	lookup->source = &source;
 	lookup->search = &search;
@@ -340,9 +341,9 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 static void
 end_join(CustomScanState *node)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, node->custom_ps)
+	foreach (cell, node->custom_ps)
 		ExecEndNode(lfirst(cell));
 }
 
@@ -378,8 +379,10 @@ explain_join(CustomScanState *node, List *ancestors, ExplainState *es)
 		return;
 	}
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Batches: " UINT64_FORMAT "  Queries: " UINT64_FORMAT
-					 "  Keys: " UINT64_FORMAT "\n", join->batches, join->queries, join->sent);
+	appendStringInfo(es->str,
+					 "Batches: " UINT64_FORMAT "  Queries: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
+					 "\n",
+					 join->batches, join->queries, join->sent);
 }
 
 static const CustomExecMethods exec_methods = {

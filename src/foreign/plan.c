@@ -23,10 +23,10 @@
 static Plan *
 with_parameter(Plan *plan, const Param *param, Index inner)
 {
-	NestLoop   *loop = makeNode(NestLoop);
-	Result	   *values = makeNode(Result);
+	NestLoop *loop = makeNode(NestLoop);
+	Result *values = makeNode(Result);
 	NestLoopParam *value = makeNode(NestLoopParam);
-	Var		   *var = makeVar(inner, 1, param->paramtype, -1, param->paramcollid, 0);
+	Var *var = makeVar(inner, 1, param->paramtype, -1, param->paramcollid, 0);
 
 	values->plan.targetlist = list_make1(makeTargetEntry((Expr *) var, 1, NULL, false));
 	value->paramno = param->paramid;
@@ -45,9 +45,9 @@ with_parameter(Plan *plan, const Param *param, Index inner)
 static int
 inner_column(RelOptInfo *inner, Node *column)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, inner->reltarget->exprs)
+	foreach (cell, inner->reltarget->exprs)
 	{
 		if (hm_same_column(lfirst(cell), column))
 			return foreach_current_index(cell) + 1;
@@ -59,12 +59,11 @@ inner_column(RelOptInfo *inner, Node *column)
 void
 hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan)
 {
-	scan->custom_private = lappend(scan->custom_private,
-								   list_make4_int(foreign->param, foreign->inner_left,
-												  (int) foreign->operator,
-												  (int) foreign->collation));
-	scan->custom_exprs = lappend(lappend(scan->custom_exprs, foreign->shares),
-								 list_make1(foreign->key));
+	scan->custom_private = lappend(
+		scan->custom_private, list_make4_int(foreign->param, foreign->inner_left,
+											 (int) foreign->operator,(int) foreign->collation));
+	scan->custom_exprs =
+		lappend(lappend(scan->custom_exprs, foreign->shares), list_make1(foreign->key));
 }
 
 void
@@ -74,7 +73,7 @@ hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan)
 
 	foreign->param = linitial_int(numbers);
 	foreign->inner_left = lsecond_int(numbers) != 0;
-	foreign->operator = (Oid) lthird_int(numbers);
+	foreign->operator=(Oid) lthird_int(numbers);
 	foreign->collation = (Oid) lfourth_int(numbers);
 	foreign->shares = list_nth(scan->custom_exprs, list_length(scan->custom_exprs) - 2);
 	foreign->key = linitial(llast(scan->custom_exprs));
@@ -85,23 +84,26 @@ static LookupTarget *
 plan_target(const ForeignInner *side, const JoinPlan *columns)
 {
 	LookupTarget *target = palloc0(sizeof(LookupTarget));
-	ListCell   *cell,
-			   *source;
+	ListCell *cell, *source;
 
-	forboth(cell, columns->tlist, source, columns->sources)
-		target->columns = lappend_int(target->columns, lfirst_int(source) > 0 ? 0 :
-									  inner_column(side->inner,
-												   (Node *) lfirst_node(TargetEntry, cell)->expr));
+	forboth(cell, columns->tlist, source, columns->sources) target->columns =
+		lappend_int(target->columns,
+					lfirst_int(source) > 0 ?
+						0 :
+						inner_column(side->inner, (Node *) lfirst_node(TargetEntry, cell)->expr));
 	return target;
 }
 
-/* Divide the join clauses without the key clause.  Returns those that are evaluated above an outer join. */
+/*
+ * Divide the join clauses without the key clause.  Returns those that are evaluated above an outer
+ * join.
+ */
 static List *
 divide_clauses(PlannerInfo *root, const ForeignJoinPath *join, RelOptInfo *rel, List **quals)
 {
-	List	   *others = hm_join_in_order(root, list_delete_ptr(list_copy(join->restrictions),
-																join->key));
-	List	   *above = NIL;
+	List *others =
+		hm_join_in_order(root, list_delete_ptr(list_copy(join->restrictions), join->key));
+	List *above = NIL;
 
 	if (IS_OUTER_JOIN(join->type))
 		extract_actual_join_clauses(others, rel->relids, quals, &above);
@@ -114,7 +116,7 @@ divide_clauses(PlannerInfo *root, const ForeignJoinPath *join, RelOptInfo *rel, 
 static OpExpr *
 shown_clause(const ForeignJoinPath *join)
 {
-	OpExpr	   *shown = copyObject((OpExpr *) join->key->clause);
+	OpExpr *shown = copyObject((OpExpr *) join->key->clause);
 
 	if (!join->inner_left)
 		CommuteOpExpr(shown);
@@ -128,13 +130,13 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	CustomScan *scan = makeNode(CustomScan);
 	const ForeignJoinPath *join = linitial(path->custom_private);
 	const ForeignInner *side = join->side;
-	OpExpr	   *clause = (OpExpr *) join->key->clause;
-	OpExpr	   *shown = shown_clause(join);
-	JoinPlan	columns = {.inner = side->inner->relid};
-	LookupPlan	plan = {.type = join->type,.first_rows = hm_wants_first_rows(root)};
+	OpExpr *clause = (OpExpr *) join->key->clause;
+	OpExpr *shown = shown_clause(join);
+	JoinPlan columns = {.inner = side->inner->relid};
+	LookupPlan plan = {.type = join->type, .first_rows = hm_wants_first_rows(root)};
 	ForeignPlan foreign = {side->param->paramid, join->inner_left, clause->opno,
-	clause->inputcollid};
-	ListCell   *cell;
+						   clause->inputcollid};
+	ListCell *cell;
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = divide_clauses(root, join, rel, &plan.quals);
@@ -142,9 +144,9 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	scan->methods = &hm_foreign_join_methods;
 	scan->custom_plans = list_make1(linitial(plans));
 	for (int i = 1; i < list_length(plans); i++)
-		scan->custom_plans = lappend(scan->custom_plans,
-									 with_parameter(list_nth(plans, i), side->param,
-													side->inner->relid));
+		scan->custom_plans =
+			lappend(scan->custom_plans,
+					with_parameter(list_nth(plans, i), side->param, side->inner->relid));
 
 	foreign.key = linitial(shown->args);
 	plan.arguments = list_make1(lsecond(shown->args));
@@ -155,7 +157,7 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	hm_join_provide_columns(&columns, plan.key_clauses);
 	hm_join_provide_columns(&columns, plan.quals);
 	plan.sources = columns.sources;
-	foreach(cell, side->targets)
+	foreach (cell, side->targets)
 	{
 		foreign.shares = lappend(foreign.shares, ((ForeignTarget *) lfirst(cell))->share);
 		plan.targets = lappend(plan.targets, plan_target(side, &columns));

@@ -13,7 +13,7 @@
 #include "lookup/lookup.h"
 
 /* The counts of a digit of this size fit into the first-level cache, with room to spare. */
-#define MAX_DIGIT_BITS	11
+#define MAX_DIGIT_BITS 11
 
 static inline BlockNumber
 block_of(const HmHit *hit)
@@ -26,8 +26,8 @@ insertion_sort(HmHit *hits, uint32 n)
 {
 	for (uint32 i = 1; i < n; i++)
 	{
-		HmHit		hit = hits[i];
-		uint32		j = i;
+		HmHit hit = hits[i];
+		uint32 j = i;
 
 		for (; j > 0 && hits[j - 1].tid > hit.tid; j--)
 			hits[j] = hits[j - 1];
@@ -43,7 +43,7 @@ static bool
 find_range(const HmHit *hits, uint32 n, BlockNumber *min, BlockNumber *max)
 {
 	BlockNumber last = 0;
-	bool		sorted = true;
+	bool sorted = true;
 
 	*min = MaxBlockNumber;
 	*max = 0;
@@ -63,16 +63,16 @@ find_range(const HmHit *hits, uint32 n, BlockNumber *min, BlockNumber *max)
 static void
 sort_by_digit(const HmHit *from, HmHit *to, uint32 n, BlockNumber min, int shift, int bits)
 {
-	uint32		starts[1 << MAX_DIGIT_BITS];
-	uint32		mask = (1U << bits) - 1;
-	uint32		start = 0;
+	uint32 starts[1 << MAX_DIGIT_BITS];
+	uint32 mask = (1U << bits) - 1;
+	uint32 start = 0;
 
 	memset(starts, 0, sizeof(uint32) << bits);
 	for (uint32 i = 0; i < n; i++)
 		starts[((block_of(&from[i]) - min) >> shift) & mask]++;
 	for (uint32 digit = 0; digit <= mask; digit++)
 	{
-		uint32		count = starts[digit];
+		uint32 count = starts[digit];
 
 		starts[digit] = start;
 		start += count;
@@ -84,13 +84,10 @@ sort_by_digit(const HmHit *from, HmHit *to, uint32 n, BlockNumber min, int shift
 void
 hm_hits_sort_by_block(HmHit *hits, HmHit *scratch, uint32 n)
 {
-	BlockNumber min,
-				max;
-	HmHit	   *from = hits;
-	HmHit	   *to = scratch;
-	int			bits,
-				passes,
-				digit_bits;
+	BlockNumber min, max;
+	HmHit *from = hits;
+	HmHit *to = scratch;
+	int bits, passes, digit_bits;
 
 	/* For few hits insertion sort is faster than counting digits. */
 	if (n <= HM_HITS_FEW)
@@ -105,7 +102,7 @@ hm_hits_sort_by_block(HmHit *hits, HmHit *scratch, uint32 n)
 	digit_bits = (bits + passes - 1) / passes;
 	for (int pass = 0; pass < passes; pass++)
 	{
-		HmHit	   *swap = from;
+		HmHit *swap = from;
 
 		sort_by_digit(from, to, n, min, pass * digit_bits, digit_bits);
 		from = to;

@@ -17,35 +17,35 @@
 #include "tree/wide.h"
 
 /* The number of hits of a walk that are shown to a reader in one call. */
-#define SHOWN_HITS		256
+#define SHOWN_HITS 256
 
 const HmRemoteMethods *hm_remote_methods = NULL;
 
 struct HmLookup
 {
-	Relation	index;
-	uint32		capacity;
+	Relation index;
+	uint32 capacity;
 	HmLookupStats stats;
-	Size		key_size;
+	Size key_size;
 	const HmWalkMethods *walks; /* for the index's width */
-	HmWalk	   *walk;
-	HmRemote   *remote;			/* NULL: there is no device */
+	HmWalk *walk;
+	HmRemote *remote; /* NULL: there is no device */
 	HmMapReader reader;
 
 	/* The batch */
-	HmProbes	batch;
+	HmProbes batch;
 	const uint8 *done;
-	bool		begun;			/* it has been decided whether the device searches */
-	bool		on_device;		/* the device has searched so far */
-	uint32		walked_from;	/* the first probe that the CPU searches */
-	double		walk_ns;		/* time that the CPU has spent, until hits were ready to be used; of a batch
-								 * for which that is noted */
+	bool begun;         /* it has been decided whether the device searches */
+	bool on_device;     /* the device has searched so far */
+	uint32 walked_from; /* the first probe that the CPU searches */
+	double walk_ns;     /* time that the CPU has spent, until hits were ready to be used; of a batch
+						 * for which that is noted */
 
 	/* What the device gets instead of probes that must be distinct. */
-	uint32		distinct_room;	/* of these two arrays */
-	void	   *distinct_low;
-	uint32	   *distinct_numbers;
-	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
+	uint32 distinct_room; /* of these two arrays */
+	void *distinct_low;
+	uint32 *distinct_numbers;
+	const uint32 *numbers; /* numbers of these in the batch, or NULL */
 };
 
 /* Whether ranges have the same length, and none is empty; then sets it. */
@@ -54,8 +54,8 @@ have_same_length(const void *low, const void *high, Size key_size, uint32 count,
 {
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmKey		first = hm_key_get(low, key_size, i);
-		HmKey		last = hm_key_get(high, key_size, i);
+		HmKey first = hm_key_get(low, key_size, i);
+		HmKey last = hm_key_get(high, key_size, i);
 
 		if (i == 0)
 			*length = last - first;
@@ -69,14 +69,13 @@ void
 hm_probes_set_ranges(HmProbes *probes, const void *low, const void *high, Size key_size,
 					 uint32 count)
 {
-	HmKey		length = 0;
-	bool		same = key_size == sizeof(uint64) ?
-		have_same_length(low, high, sizeof(uint64), count, &length) :
-		have_same_length(low, high, sizeof(HmKey), count, &length);
+	HmKey length = 0;
+	bool same = key_size == sizeof(uint64) ?
+					have_same_length(low, high, sizeof(uint64), count, &length) :
+					have_same_length(low, high, sizeof(HmKey), count, &length);
 
-	*probes = (HmProbes) {
-		.count = count,.low = low,.high = same ? NULL : high,.length = same ? length : 0
-	};
+	*probes = (HmProbes){
+		.count = count, .low = low, .high = same ? NULL : high, .length = same ? length : 0};
 }
 
 Size
@@ -88,8 +87,8 @@ hm_lookup_probe_memory(Size key_size)
 HmLookup *
 hm_lookup_create(Relation index, uint32 capacity)
 {
-	HmLookup   *lookup = palloc0(sizeof(HmLookup));
-	HtWidth		width = hm_key_width(index);
+	HmLookup *lookup = palloc0(sizeof(HmLookup));
+	HtWidth width = hm_key_width(index);
 
 	lookup->index = index;
 	lookup->capacity = capacity;
@@ -208,7 +207,7 @@ static void
 make_distinct(HmLookup *lookup)
 {
 	MemoryContext context = GetMemoryChunkContext(lookup);
-	uint32		capacity = lookup->batch.count;
+	uint32 capacity = lookup->batch.count;
 
 	if (lookup->distinct_low == NULL || lookup->distinct_room < capacity)
 	{
@@ -260,7 +259,7 @@ add_walk_time(HmLookup *lookup, instr_time start)
 static void
 start_walk(HmLookup *lookup, uint32 from)
 {
-	instr_time	start = {0};
+	instr_time start = {0};
 
 	start_walk_time(lookup, &start);
 	lookup->on_device = false;
@@ -283,8 +282,8 @@ note_walk(const HmLookup *lookup, bool was_at_end)
 static int
 start_on_device(HmLookup *lookup, bool keys_wanted)
 {
-	bool		distinct = false;
-	int			reason = hm_remote_methods->choose(lookup->remote, &lookup->batch, &distinct);
+	bool distinct = false;
+	int reason = hm_remote_methods->choose(lookup->remote, &lookup->batch, &distinct);
 
 	if (reason != HM_NO_REASON)
 		return reason;
@@ -300,7 +299,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 	lookup->begun = true;
 	if (lookup->remote != NULL)
 	{
-		int			reason = start_on_device(lookup, keys_wanted);
+		int reason = start_on_device(lookup, keys_wanted);
 
 		lookup->on_device = reason == HM_NO_REASON;
 		if (lookup->on_device)
@@ -327,17 +326,16 @@ hm_lookup_is_exact(const HmLookup *lookup)
  * shown to the reader.  Hits that are only counted are added to *counted.
  */
 static uint32
-next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
-		  uint64 *counted)
+next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale, uint64 *counted)
 {
-	double		sorted_before = lookup->stats.sort_ns;
-	double		taken;
-	instr_time	start;
-	instr_time	walk_start = {0};
-	int			reason;
-	uint32		rest;
-	uint32		n = 0;
-	uint64		only_counted = 0;
+	double sorted_before = lookup->stats.sort_ns;
+	double taken;
+	instr_time start;
+	instr_time walk_start = {0};
+	int reason;
+	uint32 rest;
+	uint32 n = 0;
+	uint64 only_counted = 0;
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (!lookup->begun)
@@ -380,10 +378,10 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 uint32
 hm_lookup_next(HmLookup *lookup, HmHit *hits, void *keys, uint32 max)
 {
-	bool		was_at_end = hm_lookup_at_end(lookup);
-	uint32		stale;
-	uint32		n;
-	uint64		counted = 0;
+	bool was_at_end = hm_lookup_at_end(lookup);
+	uint32 stale;
+	uint32 n;
+	uint64 counted = 0;
 
 	n = next_hits(lookup, hits, keys, max, &stale, &counted);
 	note_walk(lookup, was_at_end);
@@ -402,7 +400,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, void *keys, uint32 max)
 static void
 prepare(HmLookup *lookup, bool keys_wanted)
 {
-	instr_time	start;
+	instr_time start;
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (!lookup->begun)
@@ -416,7 +414,7 @@ prepare(HmLookup *lookup, bool keys_wanted)
 static inline void
 move_up(const HmLookup *lookup, HmHit *hits, void *keys, uint32 from, uint32 to)
 {
-	HmHit		hit = hits[from];
+	HmHit hit = hits[from];
 
 	if (from == to)
 		return;
@@ -430,12 +428,12 @@ move_up(const HmLookup *lookup, HmHit *hits, void *keys, uint32 from, uint32 to)
 static bool
 all_are_visible(const HmLookup *lookup, const HmHit *hits, uint32 n)
 {
-	uint64		least = HT_TID_MAX;
-	uint64		greatest = 0;
+	uint64 least = HT_TID_MAX;
+	uint64 greatest = 0;
 
 	for (uint32 i = 0; i < n; i++)
 	{
-		uint64		tid = hits[i].tid;
+		uint64 tid = hits[i].tid;
 
 		least = Min(least, tid);
 		greatest = Max(greatest, tid);
@@ -454,9 +452,9 @@ all_are_visible(const HmLookup *lookup, const HmHit *hits, uint32 n)
 static uint32
 put_visible_first(HmLookup *lookup, HmHit *hits, void *keys, uint32 n, uint32 stale)
 {
-	uint64		tids[SHOWN_HITS];
-	uint8		all_visible[SHOWN_HITS];
-	uint32		visible = 0;
+	uint64 tids[SHOWN_HITS];
+	uint8 all_visible[SHOWN_HITS];
+	uint32 visible = 0;
 
 	if (stale == 0 && all_are_visible(lookup, hits, n))
 		return n;
@@ -467,7 +465,7 @@ put_visible_first(HmLookup *lookup, HmHit *hits, void *keys, uint32 n, uint32 st
 	}
 	for (uint32 begin = stale; begin < n; begin += SHOWN_HITS)
 	{
-		uint32		count = Min(SHOWN_HITS, n - begin);
+		uint32 count = Min(SHOWN_HITS, n - begin);
 
 		for (uint32 i = 0; i < count; i++)
 			tids[i] = hits[begin + i].tid;
@@ -482,15 +480,15 @@ put_visible_first(HmLookup *lookup, HmHit *hits, void *keys, uint32 n, uint32 st
 }
 
 uint32
-hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys,
-					   uint32 max, uint32 *visible, HmTally *tally, uint64 *counted)
+hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys, uint32 max,
+					   uint32 *visible, HmTally *tally, uint64 *counted)
 {
-	bool		was_at_end = hm_lookup_at_end(lookup);
+	bool was_at_end = hm_lookup_at_end(lookup);
 	BlockNumber door;
-	uint32		stale;
-	uint32		n;
-	instr_time	start = {0};
-	uint64		not_returned = 0;
+	uint32 stale;
+	uint32 n;
+	instr_time start = {0};
+	uint64 not_returned = 0;
 
 	Assert(keys == NULL || answer == HM_ANSWER_HITS);
 	if (lookup->remote != NULL)
@@ -513,8 +511,8 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	tally->count = 0;
 	if (lookup->remote != NULL)
 		hm_remote_methods->leave(lookup->remote, tally);
-	tally->numbers = tally->count > 0 && lookup->numbers != NULL ?
-		lookup->numbers + tally->first : NULL;
+	tally->numbers =
+		tally->count > 0 && lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
 	return n;
 }
 

@@ -49,11 +49,11 @@
  */
 typedef struct HmProbes
 {
-	uint32		count;
+	uint32 count;
 	const void *low;
-	const void *high;			/* or NULL */
-	HmKey		length;			/* 0 if there is "high" */
-	bool		distinct;		/* only without "high" and without "done" */
+	const void *high; /* or NULL */
+	HmKey length;     /* 0 if there is "high" */
+	bool distinct;    /* only without "high" and without "done" */
 } HmProbes;
 
 /* Set probes to ranges low[i]..high[i].  If all have the same length, high is not used. */
@@ -72,7 +72,7 @@ static inline HmKey
 hm_probe_high(const HmProbes *probes, Size key_size, uint32 probe)
 {
 	return probes->high == NULL ? hm_key_get(probes->low, key_size, probe) + probes->length :
-		hm_key_get(probes->high, key_size, probe);
+								  hm_key_get(probes->high, key_size, probe);
 }
 
 /*
@@ -81,25 +81,24 @@ hm_probe_high(const HmProbes *probes, Size key_size, uint32 probe)
 typedef HtHit HmHit;
 
 /* No reason why the CPU searches a batch: a device does, or there is none.  A device has others. */
-#define HM_NO_REASON	0
+#define HM_NO_REASON 0
 
 /* Counters of batches.  Those from device_batches on are of a device, and 0 without one. */
 typedef struct HmBatchCounts
 {
-	uint64		batches;
-	uint64		keys;
-	uint64		hits;
-	uint64		device_batches; /* of these, searched on the device at least in part */
-	uint64		device_keys;
-	uint64		fallbacks;		/* batches that the CPU finished after the device
-								 * failed */
-	uint64		loads;			/* complete copies made */
-	uint64		evictions;		/* copies that were missing when they were needed */
-	uint64		synced_blocks;	/* changed blocks copied after that */
-	uint64		bytes_to_device;
-	uint64		bytes_from_device;
-	uint64		copy_memory;	/* not a sum: last known size of the copy, in bytes */
-	uint64		copy_host_memory;	/* of this, what is not on the device */
+	uint64 batches;
+	uint64 keys;
+	uint64 hits;
+	uint64 device_batches; /* of these, searched on the device at least in part */
+	uint64 device_keys;
+	uint64 fallbacks;     /* batches that the CPU finished after the device failed */
+	uint64 loads;         /* complete copies made */
+	uint64 evictions;     /* copies that were missing when they were needed */
+	uint64 synced_blocks; /* changed blocks copied after that */
+	uint64 bytes_to_device;
+	uint64 bytes_from_device;
+	uint64 copy_memory;      /* not a sum: last known size of the copy, in bytes */
+	uint64 copy_host_memory; /* of this, what is not on the device */
 } HmBatchCounts;
 
 /* Add counters to a sum; the copy's memory is replaced unless it is 0. */
@@ -109,15 +108,15 @@ extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts)
 typedef struct HmLookupStats
 {
 	HmBatchCounts counts;
-	uint64		segments;		/* headers locked */
-	uint64		leaves;			/* leaf pages locked */
-	uint64		restarts;		/* leaves were split, or their segment replaced,
-								 * before they were visited */
-	uint64		synced_lines;	/* lines of synced_blocks */
-	double		sort_ns;		/* time spent sorting probes */
-	double		search_ns;		/* all other time */
-	int			reason;			/* why the largest batch for the CPU was not for the */
-	uint32		reason_probes;	/* device, and the size of that batch */
+	uint64 segments;      /* headers locked */
+	uint64 leaves;        /* leaf pages locked */
+	uint64 restarts;      /* leaves were split, or their segment replaced, before they were
+						   * visited */
+	uint64 synced_lines;  /* lines of synced_blocks */
+	double sort_ns;       /* time spent sorting probes */
+	double search_ns;     /* all other time */
+	int reason;           /* why the largest batch for the CPU was not for the */
+	uint32 reason_probes; /* device, and the size of that batch */
 } HmLookupStats;
 
 typedef struct HmLookup HmLookup;
@@ -155,8 +154,8 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
  * A probe that can be done, and has many hits on a leaf, more than the first number, gets a few of
  * them at first.
  */
-#define HM_LOOKUP_MANY_HITS	32
-#define HM_LOOKUP_FEW_HITS	4
+#define HM_LOOKUP_MANY_HITS 32
+#define HM_LOOKUP_FEW_HITS 4
 
 /*
  * Start a batch; an unfinished one is abandoned.  The probes' arrays belong to the
@@ -217,7 +216,7 @@ extern bool hm_lookup_is_exact(const HmLookup *lookup);
  * is done before.  May return 0 before the end, if no hit is to be returned:
  * hm_lookup_at_end() tells.  Not during recovery: the gate does not stop replay.
  */
-#define HM_NO_PROBE		PG_UINT32_MAX
+#define HM_NO_PROBE PG_UINT32_MAX
 
 /*
  * What the caller wants to know of hits on all-visible pages that a device has found.  The CPU
@@ -225,9 +224,9 @@ extern bool hm_lookup_is_exact(const HmLookup *lookup);
  */
 typedef enum HmGateAnswer
 {
-	HM_ANSWER_HITS,				/* the hits */
-	HM_ANSWER_TALLY,			/* how many each probe has */
-	HM_ANSWER_COUNT				/* how many there are */
+	HM_ANSWER_HITS,  /* the hits */
+	HM_ANSWER_TALLY, /* how many each probe has */
+	HM_ANSWER_COUNT  /* how many there are */
 } HmGateAnswer;
 
 /*
@@ -236,15 +235,14 @@ typedef enum HmGateAnswer
  */
 typedef struct HmTally
 {
-	uint32		count;			/* probes; 0: there is no tally */
-	uint32		first;			/* the first one's number in the batch */
-	const uint32 *hits;			/* for each of them */
-	const uint32 *numbers;		/* NULL, or what a probe's number is instead */
+	uint32 count;          /* probes; 0: there is no tally */
+	uint32 first;          /* the first one's number in the batch */
+	const uint32 *hits;    /* for each of them */
+	const uint32 *numbers; /* NULL, or what a probe's number is instead */
 } HmTally;
 
-extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits,
-									 void *keys, uint32 max, uint32 *visible,
-									 HmTally *tally, uint64 *counted);
+extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys,
+									 uint32 max, uint32 *visible, HmTally *tally, uint64 *counted);
 
 /*
  * What reads the visibility map for that.  Only what it reads inside the gate counts.
@@ -260,11 +258,11 @@ extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHi
  */
 typedef struct HmMapReader
 {
-	void		(*look) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
-	bool		(*all) (void *argument, BlockNumber first, BlockNumber last, uint32 n);
-	void		(*pack) (void *argument, uint32 first, uint32 words, uint32 *bits);
-	void	   *argument;
-	BlockNumber pages;			/* that a page map covers, from the table's first on */
+	void (*look)(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
+	bool (*all)(void *argument, BlockNumber first, BlockNumber last, uint32 n);
+	void (*pack)(void *argument, uint32 first, uint32 words, uint32 *bits);
+	void *argument;
+	BlockNumber pages; /* that a page map covers, from the table's first on */
 } HmMapReader;
 
 extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
@@ -297,7 +295,7 @@ extern const char *hm_lookup_reason(const HmLookupStats *stats);
  * TIDs.  scratch has room for n hits, and may be missing if n <= HM_HITS_FEW.  The result
  * is in hits.
  */
-#define HM_HITS_FEW		64
+#define HM_HITS_FEW 64
 
 extern void hm_hits_sort_by_block(HmHit *hits, HmHit *scratch, uint32 n);
 
@@ -334,11 +332,11 @@ extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 line
 static inline double
 hm_ns_since(instr_time start)
 {
-	instr_time	end;
+	instr_time end;
 
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
 	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
 }
 
-#endif							/* HARMONIA_LOOKUP_H */
+#endif /* HARMONIA_LOOKUP_H */

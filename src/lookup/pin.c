@@ -28,41 +28,40 @@
  * its blocks, behind those of the one before it, so that relations displace each other only
  * if the table is too small for all. 0: unknown.
  */
-#define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
+#define MAX_REMEMBERED (1 << 20) /* 4 MB, enough for 8 GB of shared buffers */
 
 /*
  * A session with few pins has a small table.  Clearing the large one takes
  * milliseconds, longer than that many pins.
  */
-#define FEW_REMEMBERED	(1 << 12)
-#define FEW_PINS		1000
+#define FEW_REMEMBERED (1 << 12)
+#define FEW_PINS 1000
 
-#define CACHE_LINE		64
+#define CACHE_LINE 64
 
 /* The line with the special area of an index's page, which every visit reads (format.h). */
-#define SPECIAL_LINE	(BLCKSZ - CACHE_LINE)
-#define MEMORY_PAGE		4096
+#define SPECIAL_LINE (BLCKSZ - CACHE_LINE)
+#define MEMORY_PAGE 4096
 
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
-static uint32 pins = 0;			/* counted until the table is the large one */
+static uint32 pins = 0; /* counted until the table is the large one */
 
 /*
  * What is known of a relation.  A lookup goes back and forth between an index and a table,
  * so relations have a row each: one of WAYS rows from that on which the low bits of its OID
  * name.
  */
-#define ROWS			64
-#define WAYS			4
+#define ROWS 64
+#define WAYS 4
 
 typedef struct PinRow
 {
-	Oid			relation;
-	uint32		place;			/* of block 0 in "remembered" */
-	int64		distance;		/* from the last block that was looked up to its
-								 * buffer */
-	bool		trusted;		/* the one before it had the same distance, so that
-								 * other blocks may have, too */
+	Oid relation;
+	uint32 place;   /* of block 0 in "remembered" */
+	int64 distance; /* from the last block that was looked up to its buffer */
+	bool trusted;   /* the one before it had the same distance, so that other blocks may have,
+					 * too */
 } PinRow;
 
 static PinRow rows[ROWS];
@@ -79,7 +78,7 @@ row_at(Relation relation, uint32 way)
 static pg_noinline PinRow *
 find_row(Relation relation)
 {
-	PinRow	   *row;
+	PinRow *row;
 
 	for (uint32 way = 0; way < WAYS; way++)
 	{
@@ -102,7 +101,7 @@ find_row(Relation relation)
 static inline PinRow *
 row_of(Relation relation)
 {
-	PinRow	   *row = row_at(relation, 0);
+	PinRow *row = row_at(relation, 0);
 
 	return row->relation == RelationGetRelid(relation) ? row : find_row(relation);
 }
@@ -117,8 +116,8 @@ remembered_buffer(const PinRow *row, BlockNumber block)
 static void
 start_remembering(uint32 limit)
 {
-	uint32		size = 1024;
-	Buffer	   *table;
+	uint32 size = 1024;
+	Buffer *table;
 
 	while (size < (uint32) NBuffers && size < limit)
 		size *= 2;
@@ -148,8 +147,8 @@ count_pin(void)
 static inline Buffer
 expected_buffer(const PinRow *row, BlockNumber block)
 {
-	Buffer		buffer = *remembered_buffer(row, block);
-	int64		guess = (int64) block + row->distance;
+	Buffer buffer = *remembered_buffer(row, block);
+	int64 guess = (int64) block + row->distance;
 
 	if (buffer != InvalidBuffer || !row->trusted || guess < 1 || guess > NBuffers)
 		return buffer;
@@ -160,7 +159,7 @@ expected_buffer(const PinRow *row, BlockNumber block)
 static void
 note_distance(PinRow *row, BlockNumber block, Buffer buffer)
 {
-	int64		distance = (int64) buffer - (int64) block;
+	int64 distance = (int64) buffer - (int64) block;
 
 	row->trusted = row->distance == distance;
 	row->distance = distance;
@@ -180,15 +179,14 @@ seems_valid(Buffer buffer, BlockNumber block)
 {
 	BufferDesc *desc = GetBufferDescriptor(buffer - 1);
 
-	return desc->tag.blockNum == block &&
-		BUF_STATE_GET_USAGECOUNT(hm_buffer_state(desc)) > 0;
+	return desc->tag.blockNum == block && BUF_STATE_GET_USAGECOUNT(hm_buffer_state(desc)) > 0;
 }
 
 Buffer
 hm_pin(Relation relation, BlockNumber block)
 {
-	PinRow	   *row;
-	Buffer		buffer;
+	PinRow *row;
+	Buffer buffer;
 
 	if (RelationUsesLocalBuffers(relation))
 		return ReadBuffer(relation, block);
@@ -220,8 +218,8 @@ void
 hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 {
 	const PinRow *row;
-	Buffer		buffer;
-	char	   *page;
+	Buffer buffer;
+	char *page;
 
 	if (remembered == NULL || RelationUsesLocalBuffers(index))
 		return;
@@ -269,8 +267,8 @@ hm_pin_expect(Relation index, BlockNumber block, Buffer buffer)
 void
 hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines)
 {
-	Buffer		buffer;
-	char	   *page;
+	Buffer buffer;
+	char *page;
 
 	if (remembered == NULL)
 		return;
@@ -281,7 +279,7 @@ hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines)
 	page = (char *) BufferGetPage(buffer);
 	for (; lines != 0; lines &= lines - 1)
 	{
-		char	   *line = page + pg_rightmost_one_pos64(lines) * HM_LINE_SIZE;
+		char *line = page + pg_rightmost_one_pos64(lines) * HM_LINE_SIZE;
 
 		for (int at = 0; at < HM_LINE_SIZE; at += CACHE_LINE)
 			ht_prefetch(line + at);

@@ -27,7 +27,7 @@
 typedef struct HmRemote HmRemote;
 
 /* No batch with fewer probes is worth a device; so nobody wants to know how long these take. */
-#define HM_REMOTE_MIN_PROBES	256
+#define HM_REMOTE_MIN_PROBES 256
 
 typedef struct HmRemoteMethods
 {
@@ -35,25 +35,25 @@ typedef struct HmRemoteMethods
 	 * The functions hm_lookup_may_use_device(), hm_lookup_device() and hm_lookup_reason() of
 	 * lookup.h.
 	 */
-	bool		(*may_search) (double probes);
-	const char *(*name) (void);
-	const char *(*reason_text) (int reason);
+	bool (*may_search)(double probes);
+	const char *(*name)(void);
+	const char *(*reason_text)(int reason);
 
 	/*
 	 * Prepare batches against an index.  stats are the lookup's, and must outlive the result; the
 	 * device's share in them is counted there.  Memory is allocated in CurrentMemoryContext.
 	 */
-	HmRemote   *(*create) (Relation index, HtWidth width, HmLookupStats *stats);
+	HmRemote *(*create)(Relation index, HtWidth width, HmLookupStats *stats);
 
 	/* The lookup ends: free everything, and add the lookup's counters to the index's. */
-	void		(*end) (HmRemote *remote);
+	void (*end)(HmRemote *remote);
 
 	/*
 	 * Is the device to search this batch?  Returns HM_NO_REASON, or why not.  Abandons what is left
 	 * of the batch before.  Sets *distinct if the batch wants distinct probes, and the device
 	 * cannot leave equal ones out: then they must be left out before start().
 	 */
-	int			(*choose) (HmRemote *remote, const HmProbes *probes, bool *distinct);
+	int (*choose)(HmRemote *remote, const HmProbes *probes, bool *distinct);
 
 	/*
 	 * Start the batch that was chosen.  The probes and "done" are as for hm_lookup_start();
@@ -62,8 +62,7 @@ typedef struct HmRemoteMethods
 	 *
 	 * Errors: index_corrupted; query_canceled and similar ones.
 	 */
-	int			(*start) (HmRemote *remote, const HmProbes *probes, const uint8 *done,
-						  bool keys_wanted);
+	int (*start)(HmRemote *remote, const HmProbes *probes, const uint8 *done, bool keys_wanted);
 
 	/*
 	 * Return more hits, at most max.  Returns 0 when the device has answered all that it
@@ -77,8 +76,8 @@ typedef struct HmRemoteMethods
 	 *
 	 * Errors: as for start().
 	 */
-	uint32		(*next) (HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
-						 int *reason, uint64 *counted);
+	uint32 (*next)(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
+				   uint64 *counted);
 
 	/*
 	 * From here to leave(), hits are shown to the reader as soon as they come; "answer" says what
@@ -86,17 +85,17 @@ typedef struct HmRemoteMethods
 	 * does what may take long, if the device searches the batch.  leave() sets the tally of what
 	 * next() has found.
 	 */
-	void		(*enter) (HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer);
-	void		(*prepare) (HmRemote *remote);
-	void		(*leave) (HmRemote *remote, HmTally *tally);
+	void (*enter)(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer);
+	void (*prepare)(HmRemote *remote);
+	void (*leave)(HmRemote *remote, HmTally *tally);
 
 	/*
 	 * The CPU has searched a whole batch of so many probes, at least HM_REMOTE_MIN_PROBES, in this
 	 * time.
 	 */
-	void		(*note_walk) (HmRemote *remote, uint32 probes, double ns);
+	void (*note_walk)(HmRemote *remote, uint32 probes, double ns);
 } HmRemoteMethods;
 
 extern const HmRemoteMethods *hm_remote_methods;
 
-#endif							/* HARMONIA_LOOKUP_REMOTE_H */
+#endif /* HARMONIA_LOOKUP_REMOTE_H */

@@ -15,25 +15,25 @@
  * A route of fewer leaves is continued in the next segment, because prefetching needs
  * enough leaves ahead.
  */
-#define ROUTE_ENOUGH		64
+#define ROUTE_ENOUGH 64
 
 /* The state of the walk. */
 typedef struct Router
 {
-	HmReader	reader;
+	HmReader reader;
 
 	/* The current bottom node; bytes is NULL before the first one. */
-	uint32		node;
+	uint32 node;
 	const char *bytes;
-	HmAuxiliary *auxiliary;		/* replaces the node, or NULL */
-	HtEntry		node_upper;		/* entries of its leaves are below this, */
-	bool		node_bounded;	/* if true; otherwise there is no upper bound */
+	HmAuxiliary *auxiliary; /* replaces the node, or NULL */
+	HtEntry node_upper;     /* entries of its leaves are below this, */
+	bool node_bounded;      /* if true; otherwise there is no upper bound */
 
 	/* The current leaf. */
-	int			child;			/* of a node without auxiliary node */
+	int child; /* of a node without auxiliary node */
 	BlockNumber block;
-	HtEntry		upper;
-	bool		bounded;
+	HtEntry upper;
+	bool bounded;
 } Router;
 
 static void
@@ -49,12 +49,12 @@ report_damage(Router *router)
 static void
 descend(Router *router, HtEntry entry)
 {
-	HmReader   *reader = &router->reader;
+	HmReader *reader = &router->reader;
 
 	router->node_upper = hm_segment_high(BufferGetPage(reader->header));
 	router->node_bounded = hm_page_has_high(BufferGetPage(reader->header));
-	router->node = hm_reader_bottom(reader, entry, false, &router->node_upper,
-									&router->node_bounded);
+	router->node =
+		hm_reader_bottom(reader, entry, false, &router->node_upper, &router->node_bounded);
 	router->auxiliary = hm_reader_auxiliary(reader, router->node);
 	router->bytes = hm_reader_node(reader, router->node);
 
@@ -70,8 +70,8 @@ descend(Router *router, HtEntry entry)
 static bool
 at_next_child(Router *router, HtEntry entry)
 {
-	int			fanout = router->reader.segment->fanout;
-	HtEntry		upper;
+	int fanout = router->reader.segment->fanout;
+	HtEntry upper;
 
 	if (router->child + 1 >= fanout - 1)
 		return false;
@@ -88,8 +88,8 @@ at_next_child(Router *router, HtEntry entry)
 static void
 lead_to_leaf(Router *router, HtEntry entry)
 {
-	bool		descended = router->bytes == NULL ||
-		(router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0);
+	bool descended = router->bytes == NULL ||
+					 (router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0);
 
 	if (descended)
 		descend(router, entry);
@@ -99,7 +99,7 @@ lead_to_leaf(Router *router, HtEntry entry)
 	if (router->auxiliary != NULL)
 	{
 		HmAuxiliary *auxiliary = router->auxiliary;
-		int			child = hm_auxiliary_child(auxiliary, entry, false);
+		int child = hm_auxiliary_child(auxiliary, entry, false);
 
 		router->block = auxiliary->children[child];
 		if (child + 1 < (int) auxiliary->count)
@@ -128,7 +128,7 @@ lead_to_leaf(Router *router, HtEntry entry)
 static inline uint32
 first_from(const HmRouteInput *input, uint32 first, HtEntry entry)
 {
-	HT_KEY		last = entry.tid > 0 ? entry.key : entry.key - 1;
+	HT_KEY last = entry.tid > 0 ? entry.key : entry.key - 1;
 
 	if (entry.key == 0 && entry.tid == 0)
 		return first;
@@ -140,10 +140,10 @@ first_from(const HmRouteInput *input, uint32 first, HtEntry entry)
 /* What has been routed so far. */
 typedef struct Progress
 {
-	HtEntry		target;			/* where to go on */
-	uint32		next;			/* first probe that is not in the route */
-	bool		has_reach;		/* probes in the route go on */
-	HT_KEY		reach;			/* up to this key */
+	HtEntry target; /* where to go on */
+	uint32 next;    /* first probe that is not in the route */
+	bool has_reach; /* probes in the route go on */
+	HT_KEY reach;   /* up to this key */
 } Progress;
 
 /* Note how far probes reach.  High keys need not be in order. */
@@ -160,7 +160,7 @@ extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 			progress->reach = 0;
 		for (uint32 i = begin; i < progress->next; i++)
 		{
-			HT_KEY		high = input->high[input->probes[i].number];
+			HT_KEY high = input->high[input->probes[i].number];
 
 			if (progress->reach < high)
 				progress->reach = high;
@@ -172,22 +172,21 @@ extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 /* How routing in a segment ended. */
 typedef enum SegmentResult
 {
-	SEGMENT_LEFT,				/* the target is in another segment */
-	SEGMENT_STOP,				/* the route is full, or all probes are in it */
-	SEGMENT_UNSORTED			/* probes that are not sorted yet may begin on the
-								 * target's leaf */
+	SEGMENT_LEFT,    /* the target is in another segment */
+	SEGMENT_STOP,    /* the route is full, or all probes are in it */
+	SEGMENT_UNSORTED /* probes that are not sorted yet may begin on the target's leaf */
 } SegmentResult;
 
 static SegmentResult
 route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Router *router)
 {
-	HmSegment  *segment = router->reader.segment;
-	bool		segment_bounded = hm_page_has_high(BufferGetPage(router->reader.header));
+	HmSegment *segment = router->reader.segment;
+	bool segment_bounded = hm_page_has_high(BufferGetPage(router->reader.header));
 
 	for (;;)
 	{
-		uint32		begin = progress->next;
-		uint32		next;
+		uint32 begin = progress->next;
+		uint32 next;
 
 		lead_to_leaf(router, progress->target);
 		next = router->bounded ? first_from(input, begin, router->upper) : input->sorted;
@@ -214,7 +213,8 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 		}
 		else
 			return SEGMENT_STOP;
-		if (segment_bounded && ht_entry_cmp(hm_segment_high(BufferGetPage(router->reader.header)), progress->target) <= 0)
+		if (segment_bounded && ht_entry_cmp(hm_segment_high(BufferGetPage(router->reader.header)),
+											progress->target) <= 0)
 			return SEGMENT_LEFT;
 	}
 }
@@ -222,17 +222,17 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 HmRouteResult
 hm_route_make(HmRoute *route, const HmRouteInput *input)
 {
-	HmPosition	position = input->target;
-	Progress	progress = {input->target.entry, input->next, input->has_reach, input->reach};
+	HmPosition position = input->target;
+	Progress progress = {input->target.entry, input->next, input->has_reach, input->reach};
 	SegmentResult result;
 
 	route->count = 0;
 	route->segments = 0;
 	do
 	{
-		Buffer		header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
-											  BUFFER_LOCK_SHARE);
-		Router		router = {0};
+		Buffer header =
+			hm_segment_enter(input->index, &position, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
+		Router router = {0};
 
 		if (!BufferIsValid(header))
 			return route->count > 0 ? HM_ROUTE_MADE : HM_ROUTE_END;

@@ -31,15 +31,15 @@
 /*
  * After this many routes in a row without a leaf that is needed, the index is damaged.
  */
-#define MAX_ATTEMPTS	10000
+#define MAX_ATTEMPTS 10000
 
 /* The time to sort fewer probes than this is not measured. */
-#define TIMED_PROBES	32
+#define TIMED_PROBES 32
 
 static HmWalk *
 create_walk(Relation index, uint32 capacity, HmLookupStats *stats)
 {
-	HmWalk	   *walk = palloc(sizeof(HmWalk));
+	HmWalk *walk = palloc(sizeof(HmWalk));
 
 	memset(walk, 0, offsetof(HmWalk, psa));
 	walk->index = index;
@@ -121,8 +121,8 @@ make_scratch_room(HmWalk *walk)
 	if (walk->scratch != NULL)
 		pfree(walk->scratch);
 	walk->scratch_room = walk->psa.largest;
-	walk->scratch = MemoryContextAllocHuge(GetMemoryChunkContext(walk),
-										   walk->scratch_room * sizeof(HtProbe));
+	walk->scratch =
+		MemoryContextAllocHuge(GetMemoryChunkContext(walk), walk->scratch_room * sizeof(HtProbe));
 }
 
 /* Go to the first sorted probe, with no leaf at hand and none pinned. */
@@ -150,8 +150,8 @@ forget_later(HmWalk *walk, uint32 first)
 static void
 start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 {
-	HmProbes   *probes = &walk->probes;
-	instr_time	start = {0};
+	HmProbes *probes = &walk->probes;
+	instr_time start = {0};
 
 	walk->base = base;
 	probes->count = batch->count - base;
@@ -185,9 +185,9 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 static void
 add_sorted(HmWalk *walk, uint32 begin)
 {
-	HtProbe    *sorted = walk->sorted;
-	uint32		end = walk->psa.sorted;
-	uint32		ready = walk->ready;
+	HtProbe *sorted = walk->sorted;
+	uint32 end = walk->psa.sorted;
+	uint32 ready = walk->ready;
 
 	if (!walk->probes.distinct)
 	{
@@ -208,8 +208,8 @@ add_sorted(HmWalk *walk, uint32 begin)
 static void
 sort_more(HmWalk *walk)
 {
-	uint32		begin = walk->psa.sorted;
-	instr_time	start = {0};
+	uint32 begin = walk->psa.sorted;
+	instr_time start = {0};
 
 	start_sort_time(walk, &start);
 	ht_psa_more(&walk->psa, walk->scratch);
@@ -217,8 +217,7 @@ sort_more(HmWalk *walk)
 	walk->complete = walk->psa.sorted == walk->psa.count;
 
 	/* Drop keys that do not fit the width: no entry has them. */
-	while (walk->ready > walk->next &&
-		   walk->sorted[walk->ready - 1].key > ht_key_max(walk->width))
+	while (walk->ready > walk->next && walk->sorted[walk->ready - 1].key > ht_key_max(walk->width))
 	{
 		walk->ready--;
 		walk->complete = true;
@@ -230,7 +229,7 @@ sort_more(HmWalk *walk)
 static void
 drop_done(HmWalk *walk)
 {
-	uint32		kept = 0;
+	uint32 kept = 0;
 
 	if (walk->done == NULL)
 		return;
@@ -256,8 +255,7 @@ next_target(HmWalk *walk, HmPosition *target)
 	}
 	for (;;)
 	{
-		while (walk->next < walk->ready &&
-			   walk_is_done(walk, walk->sorted[walk->next].number))
+		while (walk->next < walk->ready && walk_is_done(walk, walk->sorted[walk->next].number))
 			walk->next++;
 		if (walk->next < walk->ready)
 			break;
@@ -297,7 +295,7 @@ drop_route(HmWalk *walk)
 static void
 skip_leaves(HmWalk *walk)
 {
-	HmRoute	   *route = &walk->route;
+	HmRoute *route = &walk->route;
 
 	while (walk->current < route->count && walk->active_count == 0 &&
 		   route->leaves[walk->current].end <= walk->next)
@@ -328,8 +326,8 @@ make_route(HmWalk *walk, HmPosition target)
 	input.reach = 0;
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
-		uint32		probe = walk->active[i];
-		HT_KEY		high = walk_probe_high(walk, probe, walk_probe_low(walk, probe));
+		uint32 probe = walk->active[i];
+		HT_KEY high = walk_probe_high(walk, probe, walk_probe_low(walk, probe));
 
 		if (input.reach < high)
 			input.reach = high;
@@ -366,17 +364,17 @@ goes_on(const HmWalk *walk, HT_KEY high)
 }
 
 /*
- * Keep the probes that go on after the leaf: active ones, and those that began on it; but not if they
- * were put off.  Without high keys, the order of the latter is that of their ends.
+ * Keep the probes that go on after the leaf: active ones, and those that began on it; but not if
+ * they were put off.  Without high keys, the order of the latter is that of their ends.
  */
 static void
 keep_active(HmWalk *walk)
 {
-	uint32		kept = 0;
+	uint32 kept = 0;
 
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
-		uint32		probe = walk->active[i];
+		uint32 probe = walk->active[i];
 
 		if (goes_on(walk, walk_probe_high(walk, probe, walk_probe_low(walk, probe))) &&
 			!walk_is_done(walk, probe) && !walk_is_later(walk, probe))
@@ -401,7 +399,7 @@ keep_active(HmWalk *walk)
 static void
 finish_leaf(HmWalk *walk)
 {
-	HmRoute	   *route = &walk->route;
+	HmRoute *route = &walk->route;
 
 	keep_active(walk);
 	walk->position = walk->high;
@@ -434,25 +432,24 @@ finish_leaf(HmWalk *walk)
 static inline bool
 leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
 {
-	HmSpecial  *special = hm_page_special(page);
+	HmSpecial *special = hm_page_special(page);
 
 	return special->stamp == leaf->stamp &&
-		(hm_page_has_high(page) || hm_page_is(page, HM_PAGE_LEAF)) &&
-		hm_position_cmp(hm_page_low(page), target) <= 0 &&
-		hm_position_cmp(target, hm_page_high(page)) < 0;
+		   (hm_page_has_high(page) || hm_page_is(page, HM_PAGE_LEAF)) &&
+		   hm_position_cmp(hm_page_low(page), target) <= 0 &&
+		   hm_position_cmp(target, hm_page_high(page)) < 0;
 }
 
 /* Begin to answer on a leaf that covers the target. */
 static void
 begin_leaf(HmWalk *walk, Page page, const HmRouteLeaf *leaf)
 {
-	uint32		end = leaf->end;
+	uint32 end = leaf->end;
 
 	walk->on_leaf = true;
 	walk->high = hm_page_high(page);
 	walk->right = hm_page_special(page)->right;
-	walk->filter = walk->active_count > 0 &&
-		hm_position_cmp(hm_page_low(page), walk->position) < 0;
+	walk->filter = walk->active_count > 0 && hm_position_cmp(hm_page_low(page), walk->position) < 0;
 	walk->answered_active = 0;
 	walk->answered = walk->group_begin = walk->next;
 	walk->collected = false;
@@ -469,7 +466,8 @@ begin_leaf(HmWalk *walk, Page page, const HmRouteLeaf *leaf)
 	walk->group_end = walk->next = Max(end, walk->next);
 
 	/* Few probes that begin here, and none that goes on, are found where their hints say. */
-	walk->live = leaf->hinted && walk->heeds_hints &&
+	walk->live =
+		leaf->hinted && walk->heeds_hints &&
 		walk->search->has_hints((const char *) page, &walk->sorted[walk->group_begin],
 								walk->active_count > 0 ? 0 : walk->group_end - walk->group_begin);
 }
@@ -492,7 +490,7 @@ lock_next_leaf(HmWalk *walk)
 {
 	for (int attempt = 0;; attempt++)
 	{
-		HmPosition	target;
+		HmPosition target;
 		HmRouteLeaf *leaf;
 
 		drop_done(walk);
@@ -531,10 +529,10 @@ lock_next_leaf(HmWalk *walk)
 static bool
 visit_leaf(HmWalk *walk, WalkOutput *output)
 {
-	uint32		before = output->n;
+	uint32 before = output->n;
 	HmRouteLeaf *leaf = lock_next_leaf(walk);
-	Page		page;
-	bool		answered;
+	Page page;
+	bool answered;
 
 	if (leaf == NULL)
 		return false;
@@ -582,8 +580,7 @@ sort_batch(HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers)
 static bool
 round_is_over(const HmWalk *walk)
 {
-	return !walk->on_leaf && walk->complete && walk->active_count == 0 &&
-		walk->next >= walk->ready;
+	return !walk->on_leaf && walk->complete && walk->active_count == 0 && walk->next >= walk->ready;
 }
 
 static bool
@@ -595,8 +592,8 @@ at_end(const HmWalk *walk)
 static int
 compare_probes(const void *a, const void *b)
 {
-	HT_KEY		first = ((const HtProbe *) a)->key;
-	HT_KEY		second = ((const HtProbe *) b)->key;
+	HT_KEY first = ((const HtProbe *) a)->key;
+	HT_KEY second = ((const HtProbe *) b)->key;
 
 	return (first > second) - (first < second);
 }
@@ -605,19 +602,17 @@ compare_probes(const void *a, const void *b)
 static void
 start_round(HmWalk *walk)
 {
-	HtProbe    *sorted = walk->sorted;
-	uint32		count = 0;
-	bool		in_order = true;
+	HtProbe *sorted = walk->sorted;
+	uint32 count = 0;
+	bool in_order = true;
 
 	for (uint32 i = 0; i < walk->later_count; i++)
 	{
-		uint32		probe = walk->later[i];
+		uint32 probe = walk->later[i];
 
 		if (walk_is_done(walk, probe))
 			continue;
-		sorted[count] = (HtProbe) {
-			.key = walk_probe_low(walk, probe),.number = probe
-		};
+		sorted[count] = (HtProbe){.key = walk_probe_low(walk, probe), .number = probe};
 		in_order &= count == 0 || sorted[count - 1].key <= sorted[count].key;
 		count++;
 	}
@@ -636,7 +631,7 @@ start_round(HmWalk *walk)
 static uint32
 next_hits(HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale)
 {
-	WalkOutput		output = {hits, keys, 0, max};
+	WalkOutput output = {hits, keys, 0, max};
 
 	if (round_is_over(walk) && walk->later_count > 0)
 		start_round(walk);

@@ -34,13 +34,13 @@ extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to,
 typedef struct HmRouteLeaf
 {
 	BlockNumber block;
-	uint32		end;			/* the first probe that begins after this leaf */
-	uint64		stamp;			/* of its segment */
-	Buffer		buffer;			/* if it is pinned already */
-	bool		hinted;			/* it may have hints */
+	uint32 end;    /* the first probe that begins after this leaf */
+	uint64 stamp;  /* of its segment */
+	Buffer buffer; /* if it is pinned already */
+	bool hinted;   /* it may have hints */
 } HmRouteLeaf;
 
-#define HM_ROUTE_MAX		256
+#define HM_ROUTE_MAX 256
 
 /*
  * The next leaves that probes need, in order.  They are right at the time when the
@@ -49,33 +49,32 @@ typedef struct HmRouteLeaf
  */
 typedef struct HmRoute
 {
-	uint32		count;
-	uint32		segments;		/* number of headers locked to make it */
-	HmRouteLeaf	leaves[HM_ROUTE_MAX];
+	uint32 count;
+	uint32 segments; /* number of headers locked to make it */
+	HmRouteLeaf leaves[HM_ROUTE_MAX];
 } HmRoute;
 
 /* The input for making a route. */
 typedef struct HmRouteInput
 {
-	Relation	index;
-	HtWidth		width;
-	const HtProbe *probes;		/* in order */
-	const HT_KEY *high;			/* by number, or NULL: */
-	HT_KEY		length;			/* the length of all probes */
-	uint32		next;			/* first probe that has not begun */
-	uint32		sorted;			/* number of probes sorted so far */
-	bool		complete;		/* all probes are sorted */
-	HmPosition	target;			/* where to begin */
-	bool		has_reach;		/* probes that have begun go on */
-	HT_KEY		reach;			/* up to this key */
+	Relation index;
+	HtWidth width;
+	const HtProbe *probes; /* in order */
+	const HT_KEY *high;    /* by number, or NULL: */
+	HT_KEY length;         /* the length of all probes */
+	uint32 next;           /* first probe that has not begun */
+	uint32 sorted;         /* number of probes sorted so far */
+	bool complete;         /* all probes are sorted */
+	HmPosition target;     /* where to begin */
+	bool has_reach;        /* probes that have begun go on */
+	HT_KEY reach;          /* up to this key */
 } HmRouteInput;
 
 typedef enum HmRouteResult
 {
 	HM_ROUTE_MADE,
-	HM_ROUTE_MORE,				/* sort more probes first: some may begin on the
-								 * first leaf */
-	HM_ROUTE_END					/* the index ends before the target */
+	HM_ROUTE_MORE, /* sort more probes first: some may begin on the first leaf */
+	HM_ROUTE_END   /* the index ends before the target */
 } HmRouteResult;
 
 /*
@@ -104,45 +103,45 @@ typedef struct HmWalkMethods
 	 * lookup's, and must outlive it; the pages that are visited are counted there, and the
 	 * time to sort.  Memory is allocated in CurrentMemoryContext.
 	 */
-	HmWalk	   *(*create) (Relation index, uint32 capacity, HmLookupStats *stats);
-	void		(*end) (HmWalk *walk);
+	HmWalk *(*create)(Relation index, uint32 capacity, HmLookupStats *stats);
+	void (*end)(HmWalk *walk);
 
 	/* See hm_lookup_set_variant() and hm_lookup_set_snapshot(). */
-	bool		(*set_variant) (HmWalk *walk, const char *variant);
-	void		(*set_snapshot) (HmWalk *walk, Snapshot snapshot);
+	bool (*set_variant)(HmWalk *walk, const char *variant);
+	void (*set_snapshot)(HmWalk *walk, Snapshot snapshot);
 
 	/*
 	 * Start a walk for a batch's probes from number "base" on.  The batch's arrays must stay
 	 * as for hm_lookup_start().
 	 */
-	void		(*start) (HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base);
+	void (*start)(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base);
 
 	/*
 	 * Sort a batch instead, as a walk would: all of its points or, if they must be distinct,
 	 * one of each.  Sets keys and numbers, which have room for all, and returns how many
 	 * there are.
 	 */
-	uint32		(*sort) (HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers);
+	uint32 (*sort)(HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers);
 
 	/*
 	 * Go on, see hm_lookup_next().  Returns 0 at the end.  The first *stale hits were read
 	 * from their page before this call.
 	 */
-	uint32		(*next) (HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale);
+	uint32 (*next)(HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale);
 
 	/* Is it certain that no more hits will be returned? */
-	bool		(*at_end) (const HmWalk *walk);
+	bool (*at_end)(const HmWalk *walk);
 
 	/*
 	 * Forget where the leaves are: the next call finds its way again from the headers of
 	 * living segments.  Hits that were read from a page before, but not returned, are not
 	 * lost; they come first.
 	 */
-	void		(*forget_pages) (HmWalk *walk);
+	void (*forget_pages)(HmWalk *walk);
 } HmWalkMethods;
 
 /* For keys of at most 64 bits, and of 128. */
 extern const HmWalkMethods hm_walk_methods;
 extern const HmWalkMethods hm_walk_methods_128;
 
-#endif							/* HARMONIA_LOOKUP_WALK_H */
+#endif /* HARMONIA_LOOKUP_WALK_H */

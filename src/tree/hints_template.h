@@ -17,11 +17,11 @@ HT_KEYED(ht_leaf_has_hints)(const void *page)
 {
 	HtByteRange hole = HT_KEYED(ht_leaf_hole)(HT_KEYED(ht_leaf_shape_of)(page));
 	const uint8_t *hints = (const uint8_t *) page + hole.offset;
-	uint64_t	any = 0;
+	uint64_t any = 0;
 
 	for (int i = 0; i < hole.length; i += 8)
 	{
-		uint64_t	word;
+		uint64_t word;
 
 		memcpy(&word, hints + i, sizeof(word));
 		any |= word;
@@ -32,10 +32,11 @@ HT_KEYED(ht_leaf_has_hints)(const void *page)
 uint32_t
 HT_KEYED(ht_leaf_hints)(const void *page, int block)
 {
-	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
-	int			slots = HT_KEYED(ht_leaf_slots)(shape);
+	HT_SHAPE shape = HT_KEYED(ht_leaf_shape_of)(page);
+	int slots = HT_KEYED(ht_leaf_slots)(shape);
 
-	return ht_hints_load((const uint8_t *) page + HT_KEYED(ht_leaf_hole)(shape).offset, block * slots, slots);
+	return ht_hints_load((const uint8_t *) page + HT_KEYED(ht_leaf_hole)(shape).offset,
+						 block * slots, slots);
 }
 
 void
@@ -47,15 +48,15 @@ HT_KEYED(ht_leaf_set_hint)(void *page, int slot)
 void
 HT_KEYED(ht_leaf_clear_hints)(void *page, const HtLeafChange *change)
 {
-	int			slots = HT_KEYED(ht_leaf_slots)(HT_KEYED(ht_leaf_shape_of)(page));
-	uint8_t    *hints = HT_KEYED(hints_of)(page);
+	int slots = HT_KEYED(ht_leaf_slots)(HT_KEYED(ht_leaf_shape_of)(page));
+	uint8_t *hints = HT_KEYED(hints_of)(page);
 
 	for (uint64_t rest = change->blocks; rest != 0; rest &= rest - 1)
 	{
-		int			block = __builtin_ctzll(rest);
-		int			first = block * slots;
-		uint64_t	used = (UINT64_C(1) << HT_KEYED(ht_leaf_block_count)(page, block)) - 1;
-		uint64_t	gone = (change->slots[block] | ~used) & ((UINT64_C(1) << slots) - 1);
+		int block = __builtin_ctzll(rest);
+		int first = block * slots;
+		uint64_t used = (UINT64_C(1) << HT_KEYED(ht_leaf_block_count)(page, block)) - 1;
+		uint64_t gone = (change->slots[block] | ~used) & ((UINT64_C(1) << slots) - 1);
 
 		gone <<= first % 8;
 		for (uint8_t *byte = hints + first / 8; gone != 0; byte++, gone >>= 8)

@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-#define NODE_ALIGN	64
+#define NODE_ALIGN 64
 
 /* Compute the levels from the bottom, then reverse them. */
 void
 ht_shape_init(HtShape *shape, HtWidth width, int fanout, uint32_t leaves)
 {
-	uint32_t	sizes[HT_MAX_LEVELS];	/* nodes of each level, bottom first */
-	uint32_t	size = leaves;
+	uint32_t sizes[HT_MAX_LEVELS]; /* nodes of each level, bottom first */
+	uint32_t size = leaves;
 
 	memset(shape, 0, sizeof(*shape));
 	shape->width = width;
@@ -52,7 +52,7 @@ ht_node_size(HtWidth width, int fanout)
 void
 ht_node_init(void *node, HtWidth width, int fanout)
 {
-	size_t		used = separator_bytes(width, fanout);
+	size_t used = separator_bytes(width, fanout);
 
 	memset(node, 0xFF, used);
 	memset((char *) node + used, 0, ht_node_size(width, fanout) - used);

@@ -12,14 +12,14 @@ load_key(const char *node, HtWidth width, int i)
 {
 	if (width == HT_WIDTH32)
 	{
-		uint32_t	key;
+		uint32_t key;
 
 		memcpy(&key, node + i * sizeof(key), sizeof(key));
 		return key;
 	}
 	else
 	{
-		uint64_t	key;
+		uint64_t key;
 
 		memcpy(&key, node + i * sizeof(key), sizeof(key));
 		return key;
@@ -31,7 +31,7 @@ store_key(char *node, HtWidth width, int i, uint64_t key)
 {
 	if (width == HT_WIDTH32)
 	{
-		uint32_t	stored = (uint32_t) key;
+		uint32_t stored = (uint32_t) key;
 
 		memcpy(node + i * sizeof(stored), &stored, sizeof(stored));
 	}
@@ -42,7 +42,7 @@ store_key(char *node, HtWidth width, int i, uint64_t key)
 static inline HtKey128
 load_key_128(const char *node, HtWidth width, int i)
 {
-	HtKey128	key;
+	HtKey128 key;
 
 	(void) width;
 	memcpy(&key, node + i * sizeof(key), sizeof(key));
@@ -61,8 +61,8 @@ static inline uint64_t
 HT_KEYED(load_tid)(const char *node, HtWidth width, int fanout, int i)
 {
 	const char *at = node + (fanout - 1) * width + i * HT_TID_BYTES;
-	uint32_t	block;
-	uint16_t	offset;
+	uint32_t block;
+	uint16_t offset;
 
 	memcpy(&block, at, sizeof(block));
 	memcpy(&offset, at + sizeof(block), sizeof(offset));
@@ -72,9 +72,9 @@ HT_KEYED(load_tid)(const char *node, HtWidth width, int fanout, int i)
 void
 HT_KEYED(ht_node_set)(void *node, HtWidth width, int fanout, int i, HT_ENTRY separator)
 {
-	char	   *at = (char *) node + (fanout - 1) * width + i * HT_TID_BYTES;
-	uint32_t	block = (uint32_t) (separator.tid >> 16);
-	uint16_t	offset = (uint16_t) separator.tid;
+	char *at = (char *) node + (fanout - 1) * width + i * HT_TID_BYTES;
+	uint32_t block = (uint32_t) (separator.tid >> 16);
+	uint16_t offset = (uint16_t) separator.tid;
 
 	HT_KEYED(store_key)(node, width, i, separator.key);
 	memcpy(at, &block, sizeof(block));
@@ -84,7 +84,8 @@ HT_KEYED(ht_node_set)(void *node, HtWidth width, int fanout, int i, HT_ENTRY sep
 HT_ENTRY
 HT_KEYED(ht_node_get)(const void *node, HtWidth width, int fanout, int i)
 {
-	HT_ENTRY	separator = {HT_KEYED(load_key)(node, width, i), HT_KEYED(load_tid)(node, width, fanout, i)};
+	HT_ENTRY separator = {HT_KEYED(load_key)(node, width, i),
+						  HT_KEYED(load_tid)(node, width, fanout, i)};
 
 	return separator;
 }
@@ -96,12 +97,12 @@ HT_KEYED(ht_node_get)(const void *node, HtWidth width, int fanout, int i)
 static inline int
 HT_KEYED(count_below)(const char *node, HtWidth width, int fanout, HT_KEY key)
 {
-	int			base = 0;
-	int			n = fanout - 1;
+	int base = 0;
+	int n = fanout - 1;
 
 	while (n > 1)
 	{
-		int			half = n / 2;
+		int half = n / 2;
 
 		base += HT_KEYED(load_key)(node, width, base + half - 1) < key ? half : 0;
 		n -= half;
@@ -116,17 +117,18 @@ HT_KEYED(count_below)(const char *node, HtWidth width, int fanout, HT_KEY key)
 static inline int
 HT_KEYED(count_separators)(const char *node, HtWidth width, int fanout, HT_ENTRY entry, bool equal)
 {
-	int			low = HT_KEYED(count_below)(node, width, fanout, entry.key);
-	int			high = fanout - 1;
+	int low = HT_KEYED(count_below)(node, width, fanout, entry.key);
+	int high = fanout - 1;
 
 	if (low == high || HT_KEYED(load_key)(node, width, low) != entry.key)
 		return low;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
-		if (HT_KEYED(ht_entry_cmp)(HT_KEYED(ht_node_get)(node, width, fanout, middle), entry) < (equal ? 1 : 0))
+		if (HT_KEYED(ht_entry_cmp)(HT_KEYED(ht_node_get)(node, width, fanout, middle), entry) <
+			(equal ? 1 : 0))
 			low = middle + 1;
 		else
 			high = middle;

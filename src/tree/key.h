@@ -33,7 +33,7 @@ ht_key_bits(uint64_t key)
 static inline int
 ht_key_bits_128(HtKey128 key)
 {
-	uint64_t	high = (uint64_t) (key >> 64);
+	uint64_t high = (uint64_t) (key >> 64);
 
 	return high != 0 ? 64 + ht_key_bits(high) : ht_key_bits((uint64_t) key);
 }
@@ -52,4 +52,4 @@ ht_key_ones_128(int bits)
 	return bits == 0 ? 0 : (~(HtKey128) 0) >> (128 - bits);
 }
 
-#endif							/* HARMONIA_KEY_H */
+#endif /* HARMONIA_KEY_H */

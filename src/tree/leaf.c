@@ -58,19 +58,21 @@
 
 #undef LT_WIDE
 
-static const LeafFunctions *const functions[4][3] =
-{
+static const LeafFunctions *const functions[4][3] = {
 	{&functions_0_4, &functions_0_5, &functions_0_6},
 	{&functions_16_4, &functions_16_5, &functions_16_6},
 	{&functions_32_4, &functions_32_5, &functions_32_6},
-	{&functions_64_4, &functions_64_5, &functions_64_6}
-};
+	{&functions_64_4, &functions_64_5, &functions_64_6}};
 
 static inline const LeafFunctions *
 functions_for(int bits, int tid_bytes)
 {
-	return functions[bits == 0 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3]
-		[tid_bytes == 4 ? 0 : tid_bytes == 5 ? 1 : 2];
+	return functions[bits == 0  ? 0 :
+					 bits == 16 ? 1 :
+					 bits == 32 ? 2 :
+								  3][tid_bytes == 4 ? 0 :
+									 tid_bytes == 5 ? 1 :
+													  2];
 }
 
 static inline const LeafFunctions *
@@ -85,9 +87,9 @@ HtLeafShape
 ht_leaf_shape_of(const void *page)
 {
 	const uint8_t *bytes = page;
-	uint8_t		bits = bytes[HT_LEAF_CLASS_AT];
-	uint8_t		tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
-	uint64_t	base;
+	uint8_t bits = bytes[HT_LEAF_CLASS_AT];
+	uint8_t tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
+	uint64_t base;
 
 	if (bits != 0 && bits != 16 && bits != 32)
 		bits = 64;
@@ -120,7 +122,8 @@ ht_leaf_block_count(const void *page, int block)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
 	const uint8_t *bytes = page;
-	int			count = bytes[ht_leaf_blocks_at(shape) + block * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
+	int count =
+		bytes[ht_leaf_blocks_at(shape) + block * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
 
 	return count < ht_leaf_slots(shape) ? count : ht_leaf_slots(shape);
 }
@@ -150,11 +153,13 @@ ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key, HtEntry
 }
 
 int
-ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live, int enough, HtEntry *out)
+ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live, int enough,
+				  HtEntry *out)
 {
 	const uint8_t *hints = (const uint8_t *) page + ht_leaf_hole(ht_leaf_shape_of(page)).offset;
 
-	return functions_of(page)->read_range(page, low_key, high_key, live ? hints : NULL, enough, out);
+	return functions_of(page)->read_range(page, low_key, high_key, live ? hints : NULL, enough,
+										  out);
 }
 
 int
@@ -190,8 +195,8 @@ ht_leaf_change_ranges(const void *page, const HtLeafChange *change, HtByteRange 
 uint64_t
 ht_leaf_change_lines(const void *page, const HtLeafChange *change)
 {
-	int			first = ht_leaf_blocks_at(ht_leaf_shape_of(page)) / HT_LEAF_BLOCK_SIZE;
-	uint64_t	lines = change->blocks << first;	/* a block is a line */
+	int first = ht_leaf_blocks_at(ht_leaf_shape_of(page)) / HT_LEAF_BLOCK_SIZE;
+	uint64_t lines = change->blocks << first; /* a block is a line */
 
 	/*
 	 * Separators take the lines before the blocks; pivots take half of the first of
@@ -230,8 +235,8 @@ ht_leaf_read_checked(const void *page, HtEntry *out, int *n)
 const char *
 ht_leaf_check(const void *page)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			n;
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
+	int n;
 
 	return ht_leaf_read_checked(page, entries, &n);
 }

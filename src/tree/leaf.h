@@ -11,55 +11,56 @@
 #include "wide.h"
 
 /* Merge ranges with at most this many bytes between them: another range costs more. */
-#define RANGE_MERGE_GAP		4
+#define RANGE_MERGE_GAP 4
 
 /*
  * If the nearest free slot is farther away than this many blocks, consider a rewrite.
  */
-#define REBALANCE_DISTANCE	4
+#define REBALANCE_DISTANCE 4
 
 /* How entries are packed into blocks. */
 typedef enum Packing
 {
-	PACK_EVENLY,				/* evenly into all blocks */
-	PACK_LOW,					/* into the first blocks, leaving no slot free */
-	PACK_HIGH					/* into the last blocks, leaving no slot free */
+	PACK_EVENLY, /* evenly into all blocks */
+	PACK_LOW,    /* into the first blocks, leaving no slot free */
+	PACK_HIGH    /* into the last blocks, leaving no slot free */
 } Packing;
 
 /* The operations on leaves of one shape, for stored keys of each width. */
 #define LEAF_FUNCTIONS(Functions, Key, Entry) \
-typedef struct Functions \
-{ \
-	void		(*init) (void *page, HtLeafShape shape); \
-	void		(*fill) (void *page, HtLeafShape shape, const Entry *entries, int n); \
-	int			(*count) (const void *page); \
-	Entry		(*entry) (const void *page, int block, int slot); \
-	int			(*read) (const void *page, Entry *out); \
-	int			(*read_range) (const void *page, Key low_key, Key high_key, \
-							   const uint8_t *hints, int enough, Entry *out); \
-	int			(*slot) (const void *page, Entry entry); \
-	HtInsertResult (*insert) (void *page, Entry entry, HtLeafChange *change); \
-	HtInsertResult (*add) (void *page, Entry entry, int end, HtLeafChange *change); \
-	void		(*remove) (void *page, const bool *dead, HtLeafChange *change); \
-	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges); \
-	const char *(*check) (const void *page, Entry *out, int *n); \
-} Functions;
+	typedef struct Functions \
+	{ \
+		void (*init)(void *page, HtLeafShape shape); \
+		void (*fill)(void *page, HtLeafShape shape, const Entry *entries, int n); \
+		int (*count)(const void *page); \
+		Entry (*entry)(const void *page, int block, int slot); \
+		int (*read)(const void *page, Entry *out); \
+		int (*read_range)(const void *page, Key low_key, Key high_key, const uint8_t *hints, \
+						  int enough, Entry *out); \
+		int (*slot)(const void *page, Entry entry); \
+		HtInsertResult (*insert)(void *page, Entry entry, HtLeafChange *change); \
+		HtInsertResult (*add)(void *page, Entry entry, int end, HtLeafChange *change); \
+		void (*remove)(void *page, const bool *dead, HtLeafChange *change); \
+		int (*change_ranges)(const HtLeafChange *change, HtByteRange *ranges); \
+		const char *(*check)(const void *page, Entry *out, int *n); \
+	} Functions;
 
 LEAF_FUNCTIONS(LeafFunctions, uint64_t, HtEntry)
 LEAF_FUNCTIONS(LeafFunctions_128, HtKey128, HtEntry128)
 
 /* In an integer of 8 bytes, the lowest n bytes are these. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error "tids are stored with their lowest byte first; this needs load_tid() and store_tid() for big-endian machines"
+#error \
+	"tids are stored with their lowest byte first; this needs load_tid() and store_tid() for big-endian machines"
 #endif
 
 /* Compilers would not inline all of their many uses; bytes is a constant at each. */
-#define ALWAYS_INLINE	inline __attribute__((always_inline))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static ALWAYS_INLINE uint64_t
 load_tid(const uint8_t *tids, int slot, int bytes)
 {
-	uint64_t	stored = 0;
+	uint64_t stored = 0;
 
 	memcpy(&stored, tids + slot * bytes, (size_t) bytes);
 	if (bytes == HT_TID_BYTES)
@@ -70,7 +71,7 @@ load_tid(const uint8_t *tids, int slot, int bytes)
 static ALWAYS_INLINE void
 store_tid(uint8_t *tids, int slot, uint64_t tid, int bytes)
 {
-	uint64_t	stored = bytes == HT_TID_BYTES ? tid : tid >> 16 << 9 | (tid & 511);
+	uint64_t stored = bytes == HT_TID_BYTES ? tid : tid >> 16 << 9 | (tid & 511);
 
 	memcpy(tids + slot * bytes, &stored, (size_t) bytes);
 }
@@ -84,19 +85,18 @@ slots_below(int n)
 
 /* Sort the few entries of a block. */
 #define SORT_ENTRIES(sort_entries, cmp, Entry) \
-static inline void \
-sort_entries(Entry *entries, int n) \
-{ \
-	for (int i = 1; i < n; i++) \
+	static inline void sort_entries(Entry *entries, int n) \
 	{ \
-		Entry		entry = entries[i]; \
-		int			j = i; \
+		for (int i = 1; i < n; i++) \
+		{ \
+			Entry entry = entries[i]; \
+			int j = i; \
 \
-		for (; j > 0 && cmp(entries[j - 1], entry) > 0; j--) \
-			entries[j] = entries[j - 1]; \
-		entries[j] = entry; \
-	} \
-}
+			for (; j > 0 && cmp(entries[j - 1], entry) > 0; j--) \
+				entries[j] = entries[j - 1]; \
+			entries[j] = entry; \
+		} \
+	}
 
 SORT_ENTRIES(sort_entries, ht_entry_cmp, HtEntry)
 SORT_ENTRIES(sort_entries_128, ht_entry_cmp_128, HtEntry128)
@@ -138,4 +138,4 @@ add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
 /* The operations on leaves of a class of tree.h (leaf.c). */
 extern const LeafFunctions *ht_leaf_functions(int bits, int tid_bytes);
 
-#endif							/* HARMONIA_LEAF_H */
+#endif /* HARMONIA_LEAF_H */

@@ -6,63 +6,65 @@
  * names.
  */
 #if LT_BITS == 16
-#define LT_KEY			uint16_t
-#define LT_KEY_MAX		UINT16_MAX
+#define LT_KEY uint16_t
+#define LT_KEY_MAX UINT16_MAX
 #elif LT_BITS == 32
-#define LT_KEY			uint32_t
-#define LT_KEY_MAX		UINT32_MAX
+#define LT_KEY uint32_t
+#define LT_KEY_MAX UINT32_MAX
 #else
-#define LT_KEY			uint64_t
-#define LT_KEY_MAX		UINT64_MAX
+#define LT_KEY uint64_t
+#define LT_KEY_MAX UINT64_MAX
 #endif
-#define LT_STORED(key)	((LT_KEY) (key))
+#define LT_STORED(key) ((LT_KEY) (key))
 
 /* A bit for each slot, as wide as a key if keys are wide enough. */
 #if LT_BITS < 64
-#define LT_SET			uint32_t
+#define LT_SET uint32_t
 #else
-#define LT_SET			uint64_t
+#define LT_SET uint64_t
 #endif
 
-#define LT_BLOCKS		HT_LEAF_BLOCKS(LT_BITS)
-#define LT_SLOTS		HT_LEAF_SLOTS(LT_BITS, LT_TID)
+#define LT_BLOCKS HT_LEAF_BLOCKS(LT_BITS)
+#define LT_SLOTS HT_LEAF_SLOTS(LT_BITS, LT_TID)
 
 /* Slots, rounded up to whole vectors of 16 bytes: compilers then vectorise loops over keys. */
-#define LT_LANES		((LT_SLOTS * LT_BITS + 127) / 128 * (128 / LT_BITS))
-#define LT_RANK			LT_KEY	/* a number of keys, and room for so many */
-#define LT_RANKS		LT_LANES
-#define LT_SEPARATORS	HT_LEAF_MAX_SEPARATORS	/* LT_BLOCKS - 1 of them in use */
-#define LT_LINE			(HT_LEAF_LINE_SIZE / (int) sizeof(LT_KEY))	/* keys in a cache line */
-#define LT_LINES		(LT_SEPARATORS / LT_LINE)
-#define LT_PIVOTS		(LT_LINES - 1)
+#define LT_LANES ((LT_SLOTS * LT_BITS + 127) / 128 * (128 / LT_BITS))
+#define LT_RANK LT_KEY /* a number of keys, and room for so many */
+#define LT_RANKS LT_LANES
+#define LT_SEPARATORS HT_LEAF_MAX_SEPARATORS               /* LT_BLOCKS - 1 of them in use */
+#define LT_LINE (HT_LEAF_LINE_SIZE / (int) sizeof(LT_KEY)) /* keys in a cache line */
+#define LT_LINES (LT_SEPARATORS / LT_LINE)
+#define LT_PIVOTS (LT_LINES - 1)
 
 typedef struct LT(Block)
 {
-	LT_KEY		keys[LT_SLOTS];
-	uint8_t		tids[HT_LEAF_BLOCK_COUNT_AT - LT_SLOTS * sizeof(LT_KEY)];
-	uint8_t		count;
-	uint8_t		unused;
+	LT_KEY keys[LT_SLOTS];
+	uint8_t tids[HT_LEAF_BLOCK_COUNT_AT - LT_SLOTS * sizeof(LT_KEY)];
+	uint8_t count;
+	uint8_t unused;
 } LT(Block);
 
 /* Other code sees pages as bytes, hence may_alias. */
 typedef struct __attribute__((may_alias)) LT(Page)
 {
-	uint8_t		header[HT_PAGE_START];
-	uint8_t		bits;
-	uint8_t		tid_bytes;
-	uint8_t		reserved[6];
+	uint8_t header[HT_PAGE_START];
+	uint8_t bits;
+	uint8_t tid_bytes;
+	uint8_t reserved[6];
 #if LT_BITS < 64
-	uint64_t	base;
+	uint64_t base;
 #endif
-	LT_KEY		pivots[LT_PIVOTS];
+	LT_KEY pivots[LT_PIVOTS];
 #if LT_BITS < 64
-	uint8_t		padding[HT_LEAF_SEPARATORS_AT - HT_LEAF_PIVOTS_AT(LT_BITS) - LT_PIVOTS * sizeof(LT_KEY)];
+	uint8_t
+		padding[HT_LEAF_SEPARATORS_AT - HT_LEAF_PIVOTS_AT(LT_BITS) - LT_PIVOTS * sizeof(LT_KEY)];
 #endif
-	LT_KEY		separators[LT_SEPARATORS];
+	LT_KEY separators[LT_SEPARATORS];
 #if LT_BITS < 64
-	uint8_t		hole[HT_LEAF_BLOCKS_AT(LT_BITS) - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * sizeof(LT_KEY)];
+	uint8_t
+		hole[HT_LEAF_BLOCKS_AT(LT_BITS) - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * sizeof(LT_KEY)];
 #endif
-	LT(Block)	blocks[LT_BLOCKS];
+	LT(Block) blocks[LT_BLOCKS];
 } LT(Page);
 
 _Static_assert(sizeof(LT(Block)) == HT_LEAF_BLOCK_SIZE, "leaf block size");
@@ -73,7 +75,7 @@ _Static_assert(offsetof(LT(Page), pivots) == HT_LEAF_PIVOTS_AT(LT_BITS), "pivot 
 _Static_assert(offsetof(LT(Page), separators) == HT_LEAF_SEPARATORS_AT, "separator offset");
 _Static_assert(offsetof(LT(Page), blocks) == HT_LEAF_BLOCKS_AT(LT_BITS), "block offset");
 _Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
-_Static_assert(LT_SLOTS * LT_TID <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
+_Static_assert(LT_SLOTS *LT_TID <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
 _Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS && LT_BLOCKS <= HT_LEAF_MAX_BLOCKS, "maxima");
 
 /*
@@ -82,30 +84,33 @@ _Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS && LT_BLOCKS <= HT_LEAF_MAX_BLOCKS,
  * second separator and every second pivot.
  */
 _Static_assert(((sizeof(LT_KEY) <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) +
-				(LT_TID <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS +
-			   LT_BLOCKS / 2 + LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
+				(LT_TID <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) + 1) *
+						   LT_BLOCKS +
+					   LT_BLOCKS / 2 + LT_LINES / 2 <=
+				   HT_LEAF_MAX_RANGES,
+			   "ranges of a change");
 
 static inline LT_KEY
-LT(key)(const LT(Block) *block, int slot)
+LT(key)(const LT(Block) * block, int slot)
 {
 	return block->keys[slot];
 }
 
 static inline void
-LT(put_key)(LT(Block) *block, int slot, LT_KEY key)
+LT(put_key)(LT(Block) * block, int slot, LT_KEY key)
 {
 	block->keys[slot] = key;
 }
 
 static inline LT_KEY
-LT(separator)(const LT(Page) *page, int i)
+LT(separator)(const LT(Page) * page, int i)
 {
 	return page->separators[i];
 }
 
 /* Set a separator, and its pivot if it has one. */
 static inline void
-LT(put_separator)(LT(Page) *page, int i, LT_KEY key)
+LT(put_separator)(LT(Page) * page, int i, LT_KEY key)
 {
 	page->separators[i] = key;
 	if (i % LT_LINE == LT_LINE - 1)
@@ -114,7 +119,7 @@ LT(put_separator)(LT(Page) *page, int i, LT_KEY key)
 
 /* Whether a pivot repeats its separator. */
 static inline bool
-LT(pivots_are_right)(const LT(Page) *page)
+LT(pivots_are_right)(const LT(Page) * page)
 {
 	for (int i = 0; i < LT_PIVOTS; i++)
 		if (page->pivots[i] != page->separators[i * LT_LINE + LT_LINE - 1])
@@ -124,7 +129,7 @@ LT(pivots_are_right)(const LT(Page) *page)
 
 /* What is subtracted from all keys. */
 static inline uint64_t
-LT(base)(const LT(Page) *page)
+LT(base)(const LT(Page) * page)
 {
 #if LT_BITS < 64
 	return page->base;
@@ -140,11 +145,11 @@ LT(base)(const LT(Page) *page)
  * them.  On a damaged page, too, the result must be on the page.
  */
 static ALWAYS_INLINE int
-LT(first_block)(const LT(Page) *page, LT_KEY key)
+LT(first_block)(const LT(Page) * page, LT_KEY key)
 {
 	const LT_KEY *separators;
-	int			line = 0;
-	int			n = 0;
+	int line = 0;
+	int n = 0;
 
 	for (int i = 0; i < LT_PIVOTS; i++)
 		line += page->pivots[i] < key;
@@ -162,11 +167,11 @@ LT(first_block)(const LT(Page) *page, LT_KEY key)
  * count.
  */
 static inline uint32_t
-LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
+LT(match_keys)(const LT(Block) * block, LT_KEY low, LT_KEY high)
 {
-	LT_KEY		span = (LT_KEY) (high - low);
-	LT_SET		found = 0;
-	LT_KEY		keys[LT_LANES];
+	LT_KEY span = (LT_KEY) (high - low);
+	LT_SET found = 0;
+	LT_KEY keys[LT_LANES];
 
 	memcpy(keys, block, sizeof(keys));
 	for (int i = 0; i < LT_LANES; i++)
@@ -179,9 +184,9 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
  * the inner loop, and keep what it counts in registers if it is unrolled.
  */
 static inline void
-LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
+LT(rank_keys)(const LT(Block) * block, int count, LT_RANK *ranks)
 {
-	LT_KEY		keys[LT_LANES];
+	LT_KEY keys[LT_LANES];
 
 	memcpy(keys, block, sizeof(keys));
 	memset(ranks, 0, sizeof(keys));
@@ -204,7 +209,7 @@ LT(between)(LT_KEY low, LT_KEY high)
 }
 
 static inline void
-LT(init_separators)(LT(Page) *page)
+LT(init_separators)(LT(Page) * page)
 {
 	memset(page->pivots, 0xFF, sizeof(page->pivots));
 	memset(page->separators, 0xFF, sizeof(page->separators));
@@ -212,7 +217,7 @@ LT(init_separators)(LT(Page) *page)
 
 /* Write what a leaf says of itself: the line before the separators, apart from pivots. */
 static inline void
-LT(set_shape)(LT(Page) *page, HtLeafShape shape)
+LT(set_shape)(LT(Page) * page, HtLeafShape shape)
 {
 	memset((char *) page + HT_PAGE_START, 0, HT_LEAF_SEPARATORS_AT - HT_PAGE_START);
 	page->bits = LT_BITS;
@@ -227,7 +232,7 @@ LT(set_shape)(LT(Page) *page, HtLeafShape shape)
 static int
 LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; change->separators != 0 && i < LT_PIVOTS; i++)
 		if (change->separators >> (i * LT_LINE + LT_LINE - 1) & 1)
@@ -235,14 +240,15 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 						  sizeof(LT_KEY));
 
 	for (uint64_t rest = change->separators; rest != 0; rest &= rest - 1)
-		n = add_range(ranges, n, offsetof(LT(Page), separators) + __builtin_ctzll(rest) * sizeof(LT_KEY),
+		n = add_range(ranges, n,
+					  offsetof(LT(Page), separators) + __builtin_ctzll(rest) * sizeof(LT_KEY),
 					  sizeof(LT_KEY));
 
 	for (uint64_t rest = change->blocks; rest != 0; rest &= rest - 1)
 	{
-		int			b = __builtin_ctzll(rest);
-		size_t		at = offsetof(LT(Page), blocks) + b * sizeof(LT(Block));
-		size_t		tids = at + offsetof(LT(Block), tids);
+		int b = __builtin_ctzll(rest);
+		size_t at = offsetof(LT(Page), blocks) + b * sizeof(LT(Block));
+		size_t tids = at + offsetof(LT(Block), tids);
 
 		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
 			n = add_range(ranges, n, at + __builtin_ctz(slots) * sizeof(LT_KEY), sizeof(LT_KEY));

@@ -15,25 +15,25 @@
  * value, so that an entry above all others finds the last used block, not an empty
  * block far behind it.
  */
-#define LT_NAME_2(name, bits, tid)	name##_##bits##_##tid
-#define LT_NAME_1(name, bits, tid)	LT_NAME_2(name, bits, tid)
+#define LT_NAME_2(name, bits, tid) name##_##bits##_##tid
+#define LT_NAME_1(name, bits, tid) LT_NAME_2(name, bits, tid)
 #if LT_WIDE
-#define LT_CLASS_2(bits)	w##bits
-#define LT_CLASS_1(bits)	LT_CLASS_2(bits)
-#define LT(name)			LT_NAME_1(name, LT_CLASS_1(LT_BITS), LT_TID)
+#define LT_CLASS_2(bits) w##bits
+#define LT_CLASS_1(bits) LT_CLASS_2(bits)
+#define LT(name) LT_NAME_1(name, LT_CLASS_1(LT_BITS), LT_TID)
 #else
-#define LT(name)			LT_NAME_1(name, LT_BITS, LT_TID)
+#define LT(name) LT_NAME_1(name, LT_BITS, LT_TID)
 #endif
 
 #if LT_BITS <= 64
-#define HT_KEYS			64
+#define HT_KEYS 64
 #else
-#define HT_KEYS			128
+#define HT_KEYS 128
 #endif
 #include "key_macros.h"
 
-#define LT_ENTRY		HT_ENTRY
-#define LT_CMP			HT_KEYED(ht_entry_cmp)
+#define LT_ENTRY HT_ENTRY
+#define LT_CMP HT_KEYED(ht_entry_cmp)
 
 /* How keys are stored. */
 #if LT_WIDE
@@ -45,9 +45,9 @@
 #endif
 
 static ALWAYS_INLINE LT_ENTRY
-LT(entry)(const LT(Block) *block, int slot)
+LT(entry)(const LT(Block) * block, int slot)
 {
-	LT_ENTRY	entry = {LT(key)(block, slot), load_tid(block->tids, slot, LT_TID)};
+	LT_ENTRY entry = {LT(key)(block, slot), load_tid(block->tids, slot, LT_TID)};
 
 	return entry;
 }
@@ -57,14 +57,14 @@ LT(entry)(const LT(Block) *block, int slot)
  * block.
  */
 static inline int
-LT(used)(const LT(Block) *block)
+LT(used)(const LT(Block) * block)
 {
 	return block->count < LT_SLOTS ? block->count : LT_SLOTS;
 }
 
 /* Is entry a of a block below entry b? */
 static inline bool
-LT(below)(const LT(Block) *block, int a, int b)
+LT(below)(const LT(Block) * block, int a, int b)
 {
 	if (LT(key)(block, a) != LT(key)(block, b))
 		return LT(key)(block, a) < LT(key)(block, b);
@@ -78,16 +78,16 @@ LT(below)(const LT(Block) *block, int a, int b)
 
 /* The last block that can hold a key. */
 static inline int
-LT(last_block)(const LT(Page) *page, LT_KEY key)
+LT(last_block)(const LT(Page) * page, LT_KEY key)
 {
 	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, LT_STORED(key + 1));
 }
 
 /* The slots of the lowest and of the greatest entry of a block that is not empty. */
 static inline int
-LT(lowest_slot)(const LT(Block) *block)
+LT(lowest_slot)(const LT(Block) * block)
 {
-	int			slot = 0;
+	int slot = 0;
 
 	for (int i = 1; i < LT(used)(block); i++)
 		if (LT(below)(block, i, slot))
@@ -96,9 +96,9 @@ LT(lowest_slot)(const LT(Block) *block)
 }
 
 static inline int
-LT(greatest_slot)(const LT(Block) *block)
+LT(greatest_slot)(const LT(Block) * block)
 {
-	int			slot = 0;
+	int slot = 0;
 
 	for (int i = 1; i < LT(used)(block); i++)
 		if (LT(below)(block, slot, i))
@@ -107,13 +107,13 @@ LT(greatest_slot)(const LT(Block) *block)
 }
 
 static inline LT_ENTRY
-LT(lowest)(const LT(Block) *block)
+LT(lowest)(const LT(Block) * block)
 {
 	return LT(entry)(block, LT(lowest_slot)(block));
 }
 
 static inline LT_ENTRY
-LT(greatest)(const LT(Block) *block)
+LT(greatest)(const LT(Block) * block)
 {
 	return LT(entry)(block, LT(greatest_slot)(block));
 }
@@ -123,16 +123,17 @@ LT(greatest)(const LT(Block) *block)
  * because TIDs ascend, as a rule.
  */
 static inline bool
-LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
+LT(begins_before)(const LT(Block) * block, LT_ENTRY entry)
 {
-	LT_KEY		key = LT_STORED(entry.key);
-	bool		found = false;
+	LT_KEY key = LT_STORED(entry.key);
+	bool found = false;
 
 	if (LT(used)(block) > 0 && LT_CMP(LT(entry)(block, 0), entry) <= 0)
 		return true;
 	for (int i = 1; i < LT(used)(block); i++)
 		found |= (int) (LT(key)(block, i) < key) |
-			((int) (LT(key)(block, i) == key) & (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
+				 ((int) (LT(key)(block, i) == key) &
+				  (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
 }
 
@@ -142,12 +143,12 @@ LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
  * above it; empty blocks do not count.
  */
 static inline int
-LT(find_block)(const LT(Page) *page, LT_ENTRY entry)
+LT(find_block)(const LT(Page) * page, LT_ENTRY entry)
 {
-	LT_KEY		key = LT_STORED(entry.key);
-	int			found = LT(first_block)(page, key);
-	int			low;
-	int			high;
+	LT_KEY key = LT_STORED(entry.key);
+	int found = LT(first_block)(page, key);
+	int low;
+	int high;
 
 	if (key < LT(separator)(page, found))
 		return found;
@@ -156,8 +157,8 @@ LT(find_block)(const LT(Page) *page, LT_ENTRY entry)
 	high = LT(last_block)(page, key);
 	while (low <= high)
 	{
-		int			middle = (low + high) / 2;
-		int			used = middle;
+		int middle = (low + high) / 2;
+		int used = middle;
 
 		while (used <= high && page->blocks[used].count == 0)
 			used++;
@@ -177,16 +178,16 @@ LT(find_block)(const LT(Page) *page, LT_ENTRY entry)
  * count are not included.
  */
 static inline uint32_t
-LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
+LT(find_keys)(const LT(Block) * block, LT_KEY low, LT_KEY high)
 {
 	return LT(match_keys)(block, low, high) & slots_below(LT(used)(block));
 }
 
 /* Does a block hold an entry? */
 static inline bool
-LT(holds)(const LT(Block) *block, LT_ENTRY entry)
+LT(holds)(const LT(Block) * block, LT_ENTRY entry)
 {
-	uint32_t	found = LT(find_keys)(block, LT_STORED(entry.key), LT_STORED(entry.key));
+	uint32_t found = LT(find_keys)(block, LT_STORED(entry.key), LT_STORED(entry.key));
 
 	for (; found != 0; found &= found - 1)
 		if (load_tid(block->tids, __builtin_ctz(found), LT_TID) == entry.tid)
@@ -200,7 +201,7 @@ LT(holds)(const LT(Block) *block, LT_ENTRY entry)
  */
 
 static inline void
-LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
+LT(set_separator)(LT(Page) * page, int i, LT_KEY key, HtLeafChange *change)
 {
 	if (LT(separator)(page, i) == key)
 		return;
@@ -214,13 +215,13 @@ LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
  * changes have to be logged.
  */
 static inline void
-LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
+LT(reset_separators)(LT(Page) * page, int first, int last, HtLeafChange *change)
 {
 	for (int i = first; i < last; i++)
 	{
 		const LT(Block) *block = &page->blocks[i];
-		LT_KEY		low = 0;
-		LT_KEY		high = LT_KEY_MAX;
+		LT_KEY low = 0;
+		LT_KEY high = LT_KEY_MAX;
 
 		for (int j = 0; j < LT(used)(block); j++)
 			low = low < LT(key)(block, j) ? LT(key)(block, j) : low;
@@ -235,9 +236,9 @@ LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
 
 /* Write an entry into a slot. */
 static inline void
-LT(put)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
+LT(put)(LT(Page) * page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
 {
-	LT(Block)  *block = &page->blocks[b];
+	LT(Block) *block = &page->blocks[b];
 
 	LT(put_key)(block, slot, LT_STORED(entry.key));
 	store_tid(block->tids, slot, entry.tid, LT_TID);
@@ -246,7 +247,7 @@ LT(put)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
 
 /* Add an entry to a block that has a free slot. */
 static inline void
-LT(append)(LT(Page) *page, int b, LT_ENTRY entry, HtLeafChange *change)
+LT(append)(LT(Page) * page, int b, LT_ENTRY entry, HtLeafChange *change)
 {
 	LT(put)(page, b, page->blocks[b].count++, entry, change);
 	mark_count(change, b);
@@ -254,9 +255,9 @@ LT(append)(LT(Page) *page, int b, LT_ENTRY entry, HtLeafChange *change)
 
 /* Replace the entry in a slot.  Returns the old one. */
 static inline LT_ENTRY
-LT(exchange)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
+LT(exchange)(LT(Page) * page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
 {
-	LT_ENTRY	former = LT(entry)(&page->blocks[b], slot);
+	LT_ENTRY former = LT(entry)(&page->blocks[b], slot);
 
 	LT(put)(page, b, slot, entry, change);
 	return former;
@@ -270,7 +271,7 @@ LT(exchange)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *chan
 static void
 LT(init)(void *at, HtLeafShape shape)
 {
-	LT(Page)   *page = at;
+	LT(Page) *page = at;
 
 	LT(set_shape)(page, shape);
 	LT(init_separators)(page);
@@ -280,8 +281,8 @@ LT(init)(void *at, HtLeafShape shape)
 static int
 LT(count)(const void *at)
 {
-	const		LT(Page) *page = at;
-	int			n = 0;
+	const LT(Page) *page = at;
+	int n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
 		n += LT(used)(&page->blocks[b]);
@@ -290,10 +291,10 @@ LT(count)(const void *at)
 
 /* Copy out, in order, the entries of a block with a key in low..high, but those in "skipped". */
 static inline int
-LT(read_keys_but)(const LT(Block) *block, LT_KEY low, LT_KEY high, uint32_t skipped, LT_ENTRY *out)
+LT(read_keys_but)(const LT(Block) * block, LT_KEY low, LT_KEY high, uint32_t skipped, LT_ENTRY *out)
 {
-	uint32_t	found = LT(find_keys)(block, low, high) & ~skipped;
-	int			n = 0;
+	uint32_t found = LT(find_keys)(block, low, high) & ~skipped;
+	int n = 0;
 
 	for (; found != 0; found &= found - 1)
 		out[n++] = LT(entry)(block, __builtin_ctz(found));
@@ -302,16 +303,16 @@ LT(read_keys_but)(const LT(Block) *block, LT_KEY low, LT_KEY high, uint32_t skip
 }
 
 static inline int
-LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
+LT(read_keys)(const LT(Block) * block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 {
 	return LT(read_keys_but)(block, low, high, 0, out);
 }
 
 /* The slots below the count whose key is not above that of the slot before. */
 static inline uint32_t
-LT(descents)(const LT(Block) *block)
+LT(descents)(const LT(Block) * block)
 {
-	LT_SET		found = 0;
+	LT_SET found = 0;
 
 	for (int i = 0; i < LT_SLOTS - 1; i++)
 		found |= LT(key)(block, i) >= LT(key)(block, i + 1) ? (LT_SET) 2 << i : 0;
@@ -320,7 +321,7 @@ LT(descents)(const LT(Block) *block)
 
 /* Are the entries of a block in order?  With keys that ascend, this does not look at a TID. */
 static inline bool
-LT(in_order)(const LT(Block) *block)
+LT(in_order)(const LT(Block) * block)
 {
 	for (uint32_t rest = LT(descents)(block); rest != 0; rest &= rest - 1)
 		if (!LT(below)(block, __builtin_ctz(rest) - 1, __builtin_ctz(rest)))
@@ -340,11 +341,11 @@ LT(in_order)(const LT(Block) *block)
  * tids, for tids come in order, as a rule, and so do slots; then there is little left to sort.
  */
 static inline int
-LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
+LT(read_block)(const LT(Block) * block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 {
-	int			count = LT(used)(block);
-	LT_RANK		rank[LT_RANKS];
-	uint32_t	ranks = 0;
+	int count = LT(used)(block);
+	LT_RANK rank[LT_RANKS];
+	uint32_t ranks = 0;
 
 	if (LT(in_order)(block))
 	{
@@ -369,7 +370,7 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 	ranks = 0;
 	for (int i = 0; i < count; i++)
 	{
-		int			place = (int) rank[i];
+		int place = (int) rank[i];
 
 		while (ranks >> place & 1)
 			place++;
@@ -381,9 +382,9 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 }
 
 static int
-LT(read_stored)(const LT(Page) *page, int first, int last, LT_ENTRY *out)
+LT(read_stored)(const LT(Page) * page, int first, int last, LT_ENTRY *out)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int b = first; b <= last; b++)
 		n += LT(read_block)(&page->blocks[b], 0, LT_KEY_MAX, out + n);
@@ -393,8 +394,8 @@ LT(read_stored)(const LT(Page) *page, int first, int last, LT_ENTRY *out)
 static LT_ENTRY
 LT(entry_at)(const void *at, int block, int slot)
 {
-	const		LT(Page) *page = at;
-	LT_ENTRY	entry = LT(entry)(&page->blocks[block], slot);
+	const LT(Page) *page = at;
+	LT_ENTRY entry = LT(entry)(&page->blocks[block], slot);
 
 	entry.key += LT(base)(page);
 	return entry;
@@ -402,9 +403,9 @@ LT(entry_at)(const void *at, int block, int slot)
 
 /* Turn stored keys into keys. */
 static inline void
-LT(add_base)(const LT(Page) *page, LT_ENTRY *entries, int n)
+LT(add_base)(const LT(Page) * page, LT_ENTRY *entries, int n)
 {
-	HT_KEY		base = LT(base)(page);
+	HT_KEY base = LT(base)(page);
 
 	if (base == 0)
 		return;
@@ -415,7 +416,7 @@ LT(add_base)(const LT(Page) *page, LT_ENTRY *entries, int n)
 static int
 LT(read)(const void *at, LT_ENTRY *out)
 {
-	int			n = LT(read_stored)(at, 0, LT_BLOCKS - 1, out);
+	int n = LT(read_stored)(at, 0, LT_BLOCKS - 1, out);
 
 	LT(add_base)(at, out, n);
 	return n;
@@ -428,17 +429,17 @@ LT(read)(const void *at, LT_ENTRY *out)
  * empty one before it: descending inserts then fill the page as ascending ones do.
  */
 static void
-LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, HT_KEY base,
+LT(write)(LT(Page) * page, int first, int last, const LT_ENTRY *entries, int n, HT_KEY base,
 		  Packing packing, HtLeafChange *change)
 {
-	const int	blocks = last - first + 1;
-	int			start = 0;
+	const int blocks = last - first + 1;
+	int start = 0;
 
 	for (int i = 0; i < blocks; i++)
 	{
-		int			b = first + i;
-		LT(Block)  *block = &page->blocks[b];
-		int			end;
+		int b = first + i;
+		LT(Block) *block = &page->blocks[b];
+		int end;
 
 		if (packing == PACK_LOW)
 			end = (i + 1) * LT_SLOTS;
@@ -453,19 +454,20 @@ LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, H
 
 		for (int j = start; j < end; j++)
 		{
-			LT_ENTRY	stored = {entries[j].key - base, entries[j].tid};
+			LT_ENTRY stored = {entries[j].key - base, entries[j].tid};
 
 			LT(put)(page, b, j - start, stored, change);
 		}
 		block->count = (uint8_t) (end - start);
 		mark_count(change, b);
 		if (b < last)
-			LT(set_separator)(page, b,
-							  end == n ? LT_KEY_MAX :
-							  end == 0 ? 0 :
-							  LT(between)(LT_STORED(entries[end - 1].key - base),
-										  LT_STORED(entries[end].key - base)),
-							  change);
+			LT(set_separator)
+		(page, b,
+		 end == n ? LT_KEY_MAX :
+		 end == 0 ? 0 :
+					LT(between)(LT_STORED(entries[end - 1].key - base),
+								LT_STORED(entries[end].key - base)),
+		 change);
 		start = end;
 	}
 }
@@ -473,8 +475,8 @@ LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, H
 static void
 LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 {
-	LT(Page)   *page = at;
-	HtLeafChange change;		/* not used */
+	LT(Page) *page = at;
+	HtLeafChange change; /* not used */
 
 	memset(&change, 0, sizeof(change));
 	LT(set_shape)(page, shape);
@@ -482,9 +484,12 @@ LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 	LT(write)(page, 0, LT_BLOCKS - 1, entries, n, LT(base)(page), PACK_EVENLY, &change);
 }
 
-/* Whether a block has no entries but those in "dead".  If these fill the block, nothing is read of it. */
+/*
+ * Whether a block has no entries but those in "dead".  If these fill the block, nothing is read of
+ * it.
+ */
 static inline bool
-LT(has_none_but)(const LT(Block) *block, uint32_t dead)
+LT(has_none_but)(const LT(Block) * block, uint32_t dead)
 {
 	return dead == slots_below(LT_SLOTS) || (slots_below(LT(used)(block)) & ~dead) == 0;
 }
@@ -494,28 +499,28 @@ LT(has_none_but)(const LT(Block) *block, uint32_t dead)
  * block in which it has so many entries as "enough".
  */
 static int
-LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints,
-			   int enough, LT_ENTRY *out)
+LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints, int enough,
+			   LT_ENTRY *out)
 {
-	const		LT(Page) *page = at;
-	HT_KEY		base = LT(base)(page);
-	LT_KEY		low = base < low_key ? LT_STORED(low_key - base) : 0;
-	LT_KEY		high = LT_KEY_MAX < high_key - base ? LT_KEY_MAX : LT_STORED(high_key - base);
-	int			first = LT(first_block)(page, low);
-	int			n = 0;
+	const LT(Page) *page = at;
+	HT_KEY base = LT(base)(page);
+	LT_KEY low = base < low_key ? LT_STORED(low_key - base) : 0;
+	LT_KEY high = LT_KEY_MAX < high_key - base ? LT_KEY_MAX : LT_STORED(high_key - base);
+	int first = LT(first_block)(page, low);
+	int n = 0;
 
 	if (high_key < low_key || high_key < base || (base < low_key && LT_KEY_MAX < low_key - base))
 		return 0;
 
 	for (int b = first; b < LT_BLOCKS && n < enough; b++)
 	{
-		bool		last = high < LT(separator)(page, b);
-		uint32_t	dead = hints == NULL ? 0 : ht_hints_load(hints, b * LT_SLOTS, LT_SLOTS);
+		bool last = high < LT(separator)(page, b);
+		uint32_t dead = hints == NULL ? 0 : ht_hints_load(hints, b * LT_SLOTS, LT_SLOTS);
 
 		if (!LT(has_none_but)(&page->blocks[b], dead))
 			n += b == first || last || dead != 0 ?
-				LT(read_keys_but)(&page->blocks[b], low, high, dead, out + n) :
-				LT(read_block)(&page->blocks[b], low, high, out + n);
+					 LT(read_keys_but)(&page->blocks[b], low, high, dead, out + n) :
+					 LT(read_block)(&page->blocks[b], low, high, out + n);
 		if (last)
 			break;
 	}
@@ -527,11 +532,11 @@ LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *h
 static int
 LT(slot)(const void *at, LT_ENTRY entry)
 {
-	const		LT(Page) *page = at;
-	HT_KEY		base = LT(base)(page);
-	LT_KEY		key;
-	int			b;
-	uint32_t	found;
+	const LT(Page) *page = at;
+	HT_KEY base = LT(base)(page);
+	LT_KEY key;
+	int b;
+	uint32_t found;
 
 	if (entry.key < base || LT_KEY_MAX < entry.key - base)
 		return -1;
@@ -550,15 +555,15 @@ LT(slot)(const void *at, LT_ENTRY entry)
  * ----------------------------------------------------------------
  */
 
-static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry,
-											  bool may_rebalance, HtLeafChange *change);
+static HtInsertResult LT(insert_or_rebalance)(LT(Page) * page, LT_ENTRY entry, bool may_rebalance,
+											  HtLeafChange *change);
 
 /* Write all entries of these blocks again, packed differently. */
 static void
-LT(rebalance)(LT(Page) *page, int first, int last, Packing packing, HtLeafChange *change)
+LT(rebalance)(LT(Page) * page, int first, int last, Packing packing, HtLeafChange *change)
 {
-	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
-	int			n = LT(read_stored)(page, first, last, entries);
+	LT_ENTRY entries[LT_BLOCKS * LT_SLOTS];
+	int n = LT(read_stored)(page, first, last, entries);
 
 	LT(write)(page, first, last, entries, n, 0, packing, change);
 }
@@ -572,15 +577,15 @@ LT(rebalance)(LT(Page) *page, int first, int last, Packing packing, HtLeafChange
  * were filled by pushing entries as far.
  */
 static bool
-LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
+LT(find_crowded)(const LT(Page) * page, int b, int room, int *first, int *last)
 {
-	int			distance = abs(room - b);
-	int			middle = (b + room) / 2;
+	int distance = abs(room - b);
+	int middle = (b + room) / 2;
 
 	for (int reach = distance;; reach *= 2)
 	{
-		int			count = 0;
-		int			slots;
+		int count = 0;
+		int slots;
 
 		*first = middle < reach ? 0 : middle - reach;
 		*last = middle + reach < LT_BLOCKS ? middle + reach : LT_BLOCKS - 1;
@@ -601,14 +606,14 @@ LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
  * a quarter of the page's blocks, each time, until it is full.
  */
 static bool
-LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
+LT(keep_room_behind)(LT(Page) * page, LT_ENTRY entry, HtLeafChange *change)
 {
-	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
-	int			first = 0;
-	int			below = 0;
-	int			n;
-	int			low_end;
-	int			high_start;
+	LT_ENTRY entries[LT_BLOCKS * LT_SLOTS];
+	int first = 0;
+	int below = 0;
+	int n;
+	int low_end;
+	int high_start;
 
 	while (first < LT_BLOCKS - 1 && page->blocks[first].count == 0)
 		first++;
@@ -644,10 +649,11 @@ LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
  * it from there. Returns false if the entry should rather be pushed.
  */
 static bool
-LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bool at_end, HtLeafChange *change)
+LT(make_room)(LT(Page) * page, int b, int room, LT_ENTRY entry, bool at_start, bool at_end,
+			  HtLeafChange *change)
 {
-	int			first = 0;
-	int			last = LT_BLOCKS - 1;
+	int first = 0;
+	int last = LT_BLOCKS - 1;
 
 	if (!at_start && !at_end)
 	{
@@ -656,7 +662,8 @@ LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bo
 		if (!LT(find_crowded)(page, b, room, &first, &last))
 			return false;
 	}
-	LT(rebalance)(page, first, last, at_start ? PACK_HIGH : at_end ? PACK_LOW : PACK_EVENLY, change);
+	LT(rebalance)
+	(page, first, last, at_start ? PACK_HIGH : at_end ? PACK_LOW : PACK_EVENLY, change);
 	return true;
 }
 
@@ -673,30 +680,28 @@ LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bo
  * damaged.
  */
 static HtInsertResult
-LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
+LT(insert_into_full)(LT(Page) * page, int b, LT_ENTRY entry, bool may_rebalance,
 					 HtLeafChange *change)
 {
 	const LT(Block) *block = &page->blocks[b];
-	bool		first = LT_CMP(entry, LT(lowest)(block)) < 0;
-	bool		last = LT_CMP(entry, LT(greatest)(block)) > 0;
-	int			room = -1;
+	bool first = LT_CMP(entry, LT(lowest)(block)) < 0;
+	bool last = LT_CMP(entry, LT(greatest)(block)) > 0;
+	int room = -1;
 
 	/*
 	 * At the end of a block the entry can also go to the start of the next one.  This
 	 * is also what makes ascending inserts start a new block.
 	 */
-	int			right = last ? b + 1 : b;
-	int			left = first ? b - 1 : b;
+	int right = last ? b + 1 : b;
+	int left = first ? b - 1 : b;
 
 	for (int distance = 0; room < 0; distance++)
 	{
 		if (right + distance >= LT_BLOCKS && left - distance < 0)
 			return HT_FULL;
-		if (right + distance < LT_BLOCKS &&
-			page->blocks[right + distance].count < LT_SLOTS)
+		if (right + distance < LT_BLOCKS && page->blocks[right + distance].count < LT_SLOTS)
 			room = right + distance;
-		else if (left - distance >= 0 &&
-				 page->blocks[left - distance].count < LT_SLOTS)
+		else if (left - distance >= 0 && page->blocks[left - distance].count < LT_SLOTS)
 			room = left - distance;
 	}
 
@@ -725,10 +730,9 @@ LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 }
 
 static HtInsertResult
-LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry, bool may_rebalance,
-						HtLeafChange *change)
+LT(insert_or_rebalance)(LT(Page) * page, LT_ENTRY entry, bool may_rebalance, HtLeafChange *change)
 {
-	int			b = LT(find_block)(page, entry);
+	int b = LT(find_block)(page, entry);
 	const LT(Block) *block = &page->blocks[b];
 
 	if (LT(holds)(block, entry))
@@ -741,10 +745,10 @@ LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry, bool may_rebalance,
 
 /* Subtract the base from an entry's key; false if the page cannot store that. */
 static inline bool
-LT(subtract_base)(const LT(Page) *page, LT_ENTRY *entry)
+LT(subtract_base)(const LT(Page) * page, LT_ENTRY *entry)
 {
 #if !LT_WIDE
-	uint64_t	base = LT(base)(page);
+	uint64_t base = LT(base)(page);
 
 	if (!ht_leaf_fits(ht_leaf_shape(LT_BITS, LT_TID, base), *entry))
 		return false;
@@ -768,8 +772,8 @@ LT(insert)(void *at, LT_ENTRY entry, HtLeafChange *change)
 static HtInsertResult
 LT(add)(void *at, LT_ENTRY entry, int end, HtLeafChange *change)
 {
-	LT(Page)   *page = at;
-	int			b;
+	LT(Page) *page = at;
+	int b;
 
 	if (!LT(subtract_base)(page, &entry))
 		return HT_NO_FIT;
@@ -786,14 +790,14 @@ LT(add)(void *at, LT_ENTRY entry, int end, HtLeafChange *change)
  * The slots of a block whose entries are dead; dead[] is indexed by rank in the block.
  */
 static inline uint32_t
-LT(dead_slots)(const LT(Block) *block, const bool *dead)
+LT(dead_slots)(const LT(Block) * block, const bool *dead)
 {
-	uint32_t	result = 0;
-	int			count = LT(used)(block);
+	uint32_t result = 0;
+	int count = LT(used)(block);
 
 	for (int i = 0; i < count; i++)
 	{
-		int			rank = 0;
+		int rank = 0;
 
 		for (int j = 0; j < count; j++)
 			rank += LT(below)(block, j, i);
@@ -806,18 +810,18 @@ LT(dead_slots)(const LT(Block) *block, const bool *dead)
 static void
 LT(remove)(void *at, const bool *dead, HtLeafChange *change)
 {
-	LT(Page)   *page = at;
-	int			last = 0;		/* last block with entries */
+	LT(Page) *page = at;
+	int last = 0; /* last block with entries */
 
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
-		LT(Block)  *block = &page->blocks[b];
-		int			count = LT(used)(block);
+		LT(Block) *block = &page->blocks[b];
+		int count = LT(used)(block);
 
 		if (memchr(dead, true, count) != NULL)
 		{
-			uint32_t	holes = LT(dead_slots)(block, dead);
-			int			end = count;
+			uint32_t holes = LT(dead_slots)(block, dead);
+			int end = count;
 
 			while (holes != 0)
 			{
@@ -846,8 +850,8 @@ LT(remove)(void *at, const bool *dead, HtLeafChange *change)
 static const char *
 LT(check)(const void *at, LT_ENTRY *out, int *n)
 {
-	const		LT(Page) *page = at;
-	int			used = 0;		/* number of separators with entries after them */
+	const LT(Page) *page = at;
+	int used = 0; /* number of separators with entries after them */
 
 	*n = 0;
 	for (size_t i = 0; i < sizeof(page->reserved); i++)
@@ -863,7 +867,7 @@ LT(check)(const void *at, LT_ENTRY *out, int *n)
 		LT(read_block)(block, 0, LT_KEY_MAX, out + *n);
 		for (int i = 0; i < block->count; i++, (*n)++)
 		{
-			LT_ENTRY	entry = out[*n];
+			LT_ENTRY entry = out[*n];
 
 			if (*n > 0 && LT_CMP(out[*n - 1], entry) >= 0)
 				return "entries are out of order, or there is a duplicate";
@@ -889,11 +893,9 @@ LT(check)(const void *at, LT_ENTRY *out, int *n)
 	return NULL;
 }
 
-static const HT_KEYED(LeafFunctions) LT(functions) =
-{
-	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(slot), LT(insert),
-	LT(add), LT(remove), LT(change_ranges), LT(check)
-};
+static const HT_KEYED(LeafFunctions) LT(functions) = {
+	LT(init), LT(fill),   LT(count), LT(entry_at), LT(read),          LT(read_range),
+	LT(slot), LT(insert), LT(add),   LT(remove),   LT(change_ranges), LT(check)};
 
 #undef LT_NAME_2
 #undef LT_NAME_1

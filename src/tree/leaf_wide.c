@@ -51,10 +51,12 @@
 #undef LT_WIDE
 
 /* Entries of a leaf of a class above 64 bits at most. */
-#define WIDE_MAX_ENTRIES	(HT_WIDE_BLOCKS * HT_WIDE_SLOTS(96, 4))
+#define WIDE_MAX_ENTRIES (HT_WIDE_BLOCKS * HT_WIDE_SLOTS(96, 4))
 
 #define WIDE_FUNCTIONS(bits) \
-	{&functions_w##bits##_4, &functions_w##bits##_5, &functions_w##bits##_6}
+	{ \
+		&functions_w##bits##_4, &functions_w##bits##_5, &functions_w##bits##_6 \
+	}
 
 /* The functions for leaves of these indexes whose class is at most 64. */
 static inline const LeafFunctions *
@@ -77,7 +79,7 @@ wide_functions_128(int bits, int tid_bytes)
 static inline HtKey128
 base_of(const void *page)
 {
-	HtKey128	base;
+	HtKey128 base;
 
 	memcpy(&base, (const char *) page + HT_WIDE_BASE_AT, sizeof(base));
 	return base;
@@ -93,10 +95,12 @@ HtLeafShape128
 ht_leaf_shape_of_128(const void *page)
 {
 	const uint8_t *bytes = page;
-	int			class = bytes[HT_LEAF_CLASS_AT];
-	uint8_t		tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
-	int			bits = class == 0 || class == 16 || class == 32 ? class :
-		class == HT_WIDE_CLASS(64) ? 64 : class == HT_WIDE_CLASS(96) ? 96 : 128;
+	int class = bytes[HT_LEAF_CLASS_AT];
+	uint8_t tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
+	int bits = class == 0 || class == 16 || class == 32 ? class :
+			   class == HT_WIDE_CLASS(64)               ? 64 :
+			   class == HT_WIDE_CLASS(96)               ? 96 :
+														  128;
 
 	if (tid_bytes != 4 && tid_bytes != 5)
 		tid_bytes = HT_TID_BYTES;
@@ -106,13 +110,13 @@ ht_leaf_shape_of_128(const void *page)
 /* How a leaf stores keys, apart from the base.  FUNCTIONS() calls the instance for a shape. */
 #define FUNCTIONS(shape, call) \
 	((shape).bits <= 64 ? wide_functions(shape.bits, (shape).tid_bytes)->call : \
-	 wide_functions_128((shape).bits, (shape).tid_bytes)->call)
+						  wide_functions_128((shape).bits, (shape).tid_bytes)->call)
 
 /* A distance as a narrower number, and back. */
 static inline HtEntry
 narrow(HtEntry128 entry, HtKey128 base)
 {
-	HtEntry		stored = {(uint64_t) (entry.key - base), entry.tid};
+	HtEntry stored = {(uint64_t) (entry.key - base), entry.tid};
 
 	return stored;
 }
@@ -120,7 +124,7 @@ narrow(HtEntry128 entry, HtKey128 base)
 static inline HtEntry128
 widen(HtEntry stored, HtKey128 base)
 {
-	HtEntry128	entry = {stored.key + base, stored.tid};
+	HtEntry128 entry = {stored.key + base, stored.tid};
 
 	return entry;
 }
@@ -128,7 +132,7 @@ widen(HtEntry stored, HtKey128 base)
 static inline HtEntry128
 narrow_128(HtEntry128 entry, HtKey128 base)
 {
-	HtEntry128	stored = {entry.key - base, entry.tid};
+	HtEntry128 stored = {entry.key - base, entry.tid};
 
 	return stored;
 }
@@ -136,7 +140,7 @@ narrow_128(HtEntry128 entry, HtKey128 base)
 static inline HtEntry128
 widen_128(HtEntry128 stored, HtKey128 base)
 {
-	HtEntry128	entry = {stored.key + base, stored.tid};
+	HtEntry128 entry = {stored.key + base, stored.tid};
 
 	return entry;
 }
@@ -144,7 +148,8 @@ widen_128(HtEntry128 stored, HtKey128 base)
 void
 ht_leaf_init_128(void *page, HtLeafShape128 shape)
 {
-	FUNCTIONS(shape, init(page, ht_leaf_shape(shape.bits <= 32 ? shape.bits : 64, shape.tid_bytes, 0)));
+	FUNCTIONS(shape,
+			  init(page, ht_leaf_shape(shape.bits <= 32 ? shape.bits : 64, shape.tid_bytes, 0)));
 	set_base(page, shape.base);
 }
 
@@ -155,7 +160,7 @@ ht_leaf_fill_128(void *page, HtLeafShape128 shape, const HtEntry128 *entries, in
 
 	if (shape.bits <= 64)
 	{
-		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
+		HtEntry stored[HT_LEAF_MAX_ENTRIES];
 
 		for (int i = 0; i < n; i++)
 			stored[i] = narrow(entries[i], shape.base);
@@ -163,7 +168,7 @@ ht_leaf_fill_128(void *page, HtLeafShape128 shape, const HtEntry128 *entries, in
 	}
 	else
 	{
-		HtEntry128	stored[WIDE_MAX_ENTRIES];
+		HtEntry128 stored[WIDE_MAX_ENTRIES];
 
 		for (int i = 0; i < n; i++)
 			stored[i] = narrow_128(entries[i], shape.base);
@@ -184,9 +189,9 @@ int
 ht_leaf_block_count_128(const void *page, int block)
 {
 	HtLeafShape128 shape = ht_leaf_shape_of_128(page);
-	int			size = ht_leaf_block_size_128(shape);
-	int			slots = ht_leaf_slots_128(shape);
-	int			count = ((const uint8_t *) page)[ht_leaf_blocks_at_128(shape) + (block + 1) * size - 2];
+	int size = ht_leaf_block_size_128(shape);
+	int slots = ht_leaf_slots_128(shape);
+	int count = ((const uint8_t *) page)[ht_leaf_blocks_at_128(shape) + (block + 1) * size - 2];
 
 	return count < slots ? count : slots;
 }
@@ -197,8 +202,10 @@ ht_leaf_entry_128(const void *page, int block, int slot)
 	HtLeafShape128 shape = ht_leaf_shape_of_128(page);
 
 	if (shape.bits <= 64)
-		return widen(wide_functions(shape.bits, shape.tid_bytes)->entry(page, block, slot), shape.base);
-	return widen_128(wide_functions_128(shape.bits, shape.tid_bytes)->entry(page, block, slot), shape.base);
+		return widen(wide_functions(shape.bits, shape.tid_bytes)->entry(page, block, slot),
+					 shape.base);
+	return widen_128(wide_functions_128(shape.bits, shape.tid_bytes)->entry(page, block, slot),
+					 shape.base);
 }
 
 /*
@@ -206,36 +213,40 @@ ht_leaf_entry_128(const void *page, int block, int slot)
  * those that are hinted to be dead; "enough" is as for ht_leaf_read_some().
  */
 static int
-read_distances(const void *page, HtLeafShape128 shape, HtKey128 low, HtKey128 high, const uint8_t *hints,
-			   int enough, HtEntry128 *out)
+read_distances(const void *page, HtLeafShape128 shape, HtKey128 low, HtKey128 high,
+			   const uint8_t *hints, int enough, HtEntry128 *out)
 {
-	HtKey128	most = ht_class_max_128(shape.bits);
-	int			n = 0;
+	HtKey128 most = ht_class_max_128(shape.bits);
+	int n = 0;
 
 	if (most < low)
 		return 0;
 	high = most < high ? most : high;
 	if (shape.bits <= 64)
 	{
-		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
+		HtEntry stored[HT_LEAF_MAX_ENTRIES];
 
-		n = wide_functions(shape.bits, shape.tid_bytes)->read_range(page, (uint64_t) low, (uint64_t) high, hints, enough,
-																	stored);
+		n = wide_functions(shape.bits, shape.tid_bytes)
+				->read_range(page, (uint64_t) low, (uint64_t) high, hints, enough, stored);
 		for (int i = 0; i < n; i++)
 			out[i] = widen(stored[i], shape.base);
 	}
 	else
 	{
-		HtEntry128	stored[WIDE_MAX_ENTRIES];
+		HtEntry128 stored[WIDE_MAX_ENTRIES];
 
-		n = wide_functions_128(shape.bits, shape.tid_bytes)->read_range(page, low, high, hints, enough, stored);
+		n = wide_functions_128(shape.bits, shape.tid_bytes)
+				->read_range(page, low, high, hints, enough, stored);
 		for (int i = 0; i < n; i++)
 			out[i] = widen_128(stored[i], shape.base);
 	}
 	return n;
 }
 
-/* Read all entries; check the page on the way if "checked" is true.  The result is as for ht_leaf_read_checked(). */
+/*
+ * Read all entries; check the page on the way if "checked" is true.  The result is as for
+ * ht_leaf_read_checked().
+ */
 static const char *
 read_all(const void *page, bool checked, HtEntry128 *out, int *n)
 {
@@ -245,7 +256,7 @@ read_all(const void *page, bool checked, HtEntry128 *out, int *n)
 	if (shape.bits <= 64)
 	{
 		const LeafFunctions *functions = wide_functions(shape.bits, shape.tid_bytes);
-		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
+		HtEntry stored[HT_LEAF_MAX_ENTRIES];
 
 		if (checked)
 			problem = functions->check(page, stored, n);
@@ -257,7 +268,7 @@ read_all(const void *page, bool checked, HtEntry128 *out, int *n)
 	else
 	{
 		const LeafFunctions_128 *functions = wide_functions_128(shape.bits, shape.tid_bytes);
-		HtEntry128	stored[WIDE_MAX_ENTRIES];
+		HtEntry128 stored[WIDE_MAX_ENTRIES];
 
 		if (checked)
 			problem = functions->check(page, stored, n);
@@ -272,15 +283,15 @@ read_all(const void *page, bool checked, HtEntry128 *out, int *n)
 int
 ht_leaf_read_128(const void *page, HtEntry128 *out)
 {
-	int			n;
+	int n;
 
 	(void) read_all(page, false, out, &n);
 	return n;
 }
 
 static int
-read_keys(const void *page, HtLeafShape128 shape, HtKey128 low_key, HtKey128 high_key, const uint8_t *hints,
-		  int enough, HtEntry128 *out)
+read_keys(const void *page, HtLeafShape128 shape, HtKey128 low_key, HtKey128 high_key,
+		  const uint8_t *hints, int enough, HtEntry128 *out)
 {
 	if (high_key < low_key || high_key < shape.base)
 		return 0;
@@ -291,7 +302,8 @@ read_keys(const void *page, HtLeafShape128 shape, HtKey128 low_key, HtKey128 hig
 int
 ht_leaf_read_range_128(const void *page, HtKey128 low_key, HtKey128 high_key, HtEntry128 *out)
 {
-	return read_keys(page, ht_leaf_shape_of_128(page), low_key, high_key, NULL, HT_LEAF_MAX_ENTRIES, out);
+	return read_keys(page, ht_leaf_shape_of_128(page), low_key, high_key, NULL, HT_LEAF_MAX_ENTRIES,
+					 out);
 }
 
 int
@@ -319,7 +331,8 @@ ht_leaf_slot_128(const void *page, HtEntry128 entry)
 		return -1;
 	if (shape.bits <= 64)
 		return wide_functions(shape.bits, shape.tid_bytes)->slot(page, narrow(entry, shape.base));
-	return wide_functions_128(shape.bits, shape.tid_bytes)->slot(page, narrow_128(entry, shape.base));
+	return wide_functions_128(shape.bits, shape.tid_bytes)
+		->slot(page, narrow_128(entry, shape.base));
 }
 
 HtInsertResult
@@ -330,9 +343,10 @@ ht_leaf_insert_128(void *page, HtEntry128 entry, HtLeafChange *change)
 	if (!ht_leaf_fits_128(shape, entry))
 		return HT_NO_FIT;
 	if (shape.bits <= 64)
-		return wide_functions(shape.bits, shape.tid_bytes)->insert(page, narrow(entry, shape.base), change);
-	return wide_functions_128(shape.bits, shape.tid_bytes)->insert(page, narrow_128(entry, shape.base),
-																   change);
+		return wide_functions(shape.bits, shape.tid_bytes)
+			->insert(page, narrow(entry, shape.base), change);
+	return wide_functions_128(shape.bits, shape.tid_bytes)
+		->insert(page, narrow_128(entry, shape.base), change);
 }
 
 HtInsertResult
@@ -343,9 +357,10 @@ ht_leaf_add_128(void *page, HtEntry128 entry, int end, HtLeafChange *change)
 	if (!ht_leaf_fits_128(shape, entry))
 		return HT_NO_FIT;
 	if (shape.bits <= 64)
-		return wide_functions(shape.bits, shape.tid_bytes)->add(page, narrow(entry, shape.base), end, change);
-	return wide_functions_128(shape.bits, shape.tid_bytes)->add(page, narrow_128(entry, shape.base), end,
-																change);
+		return wide_functions(shape.bits, shape.tid_bytes)
+			->add(page, narrow(entry, shape.base), end, change);
+	return wide_functions_128(shape.bits, shape.tid_bytes)
+		->add(page, narrow_128(entry, shape.base), end, change);
 }
 
 void
@@ -368,9 +383,9 @@ uint64_t
 ht_leaf_change_lines_128(const void *page, const HtLeafChange *change)
 {
 	HtLeafShape128 shape = ht_leaf_shape_of_128(page);
-	int			lines_of_block = ht_leaf_block_size_128(shape) / HT_LEAF_BLOCK_SIZE;
-	int			first = ht_leaf_blocks_at_128(shape) / HT_LEAF_BLOCK_SIZE;
-	uint64_t	lines = 0;
+	int lines_of_block = ht_leaf_block_size_128(shape) / HT_LEAF_BLOCK_SIZE;
+	int first = ht_leaf_blocks_at_128(shape) / HT_LEAF_BLOCK_SIZE;
+	uint64_t lines = 0;
 
 	if (lines_of_block == 1)
 		lines = change->blocks << first;
@@ -388,12 +403,13 @@ HtByteRange
 ht_leaf_hole_128(HtLeafShape128 shape)
 {
 	HtByteRange hole;
-	int			bits = HT_WIDE_BLOCKS * HT_WIDE_SLOTS(shape.bits, 4);
+	int bits = HT_WIDE_BLOCKS * HT_WIDE_SLOTS(shape.bits, 4);
 
 	if (shape.bits < 64)
 		return ht_leaf_hole(ht_leaf_shape(shape.bits, shape.tid_bytes, 0));
 	hole.offset = (uint16_t) HT_WIDE_HOLE_AT(shape.bits);
-	hole.length = (uint16_t) (shape.bits < 128 ? HT_WIDE_BLOCKS_AT - hole.offset : (bits + 63) / 64 * 8);
+	hole.length =
+		(uint16_t) (shape.bits < 128 ? HT_WIDE_BLOCKS_AT - hole.offset : (bits + 63) / 64 * 8);
 	return hole;
 }
 
@@ -424,8 +440,8 @@ ht_leaf_read_checked_128(const void *page, HtEntry128 *out, int *n)
 const char *
 ht_leaf_check_128(const void *page)
 {
-	HtEntry128	entries[HT_LEAF_MAX_ENTRIES];
-	int			n;
+	HtEntry128 entries[HT_LEAF_MAX_ENTRIES];
+	int n;
 
 	return ht_leaf_read_checked_128(page, entries, &n);
 }

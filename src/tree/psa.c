@@ -28,22 +28,22 @@
 #define PARTITION_BITS 10
 
 /* Up to this number insertion sort is faster than counting digits. */
-#define INSERTION_MAX	24
+#define INSERTION_MAX 24
 
 /*
  * The maximum number of bits of one step, for a radix partition and for a bucket in it.
  */
-#define LOCAL_BITS		13
-#define INNER_BITS		8
+#define LOCAL_BITS 13
+#define INNER_BITS 8
 
 /* Larger buckets are sorted separately before insertion sort goes over all buckets. */
-#define BUCKET_MAX		16
+#define BUCKET_MAX 16
 
 /* Equation 2: N = B - log2(2^B / T * K) */
 int
 ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys)
 {
-	int			bits = 0;
+	int bits = 0;
 
 	while (bits < key_bits && bits < 63 && (tree_keys >> bits) > (uint64_t) line_keys)
 		bits++;
@@ -60,12 +60,12 @@ log2_floor(uint64_t value)
 static inline uint32_t
 sum_up(uint32_t *counts, size_t n)
 {
-	uint32_t	start = 0;
-	uint32_t	largest = 0;
+	uint32_t start = 0;
+	uint32_t largest = 0;
 
 	for (size_t i = 0; i < n; i++)
 	{
-		uint32_t	count = counts[i];
+		uint32_t count = counts[i];
 
 		largest = count > largest ? count : largest;
 		counts[i] = start;

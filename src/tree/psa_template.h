@@ -11,8 +11,8 @@ HT_KEYED(insertion_sort)(HT_PROBE *probes, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 	{
-		HT_PROBE	probe = probes[i];
-		size_t		j = i;
+		HT_PROBE probe = probes[i];
+		size_t j = i;
 
 		if (probe.key >= probes[i - 1].key)
 			continue;
@@ -28,15 +28,14 @@ HT_KEYED(insertion_sort)(HT_PROBE *probes, size_t n)
 /* Divides the keys of a range into buckets by their top bits. */
 typedef struct HT_KEYED(Digit)
 {
-	HT_KEY		min;
-	int			shift;
-	size_t		buckets;
+	HT_KEY min;
+	int shift;
+	size_t buckets;
 } HT_KEYED(Digit);
 
-static inline HT_KEYED(Digit)
-HT_KEYED(make_digit)(HT_KEY min, HT_KEY max, int bits)
+static inline HT_KEYED(Digit) HT_KEYED(make_digit)(HT_KEY min, HT_KEY max, int bits)
 {
-	int			range_bits = min < max ? HT_KEYED(ht_key_bits)(max - min) : 0;
+	int range_bits = min < max ? HT_KEYED(ht_key_bits)(max - min) : 0;
 	HT_KEYED(Digit) digit;
 
 	digit.min = min;
@@ -51,15 +50,14 @@ HT_KEYED(digit_of)(HT_KEYED(Digit) digit, HT_KEY key)
 	return (size_t) ((key - digit.min) >> digit.shift);
 }
 
-static inline HT_KEYED(Digit)
-HT_KEYED(probes_digit)(const HT_PROBE *probes, size_t n, int bits)
+static inline HT_KEYED(Digit) HT_KEYED(probes_digit)(const HT_PROBE *probes, size_t n, int bits)
 {
-	HT_KEY		min = KEY_MAX;
-	HT_KEY		max = 0;
+	HT_KEY min = KEY_MAX;
+	HT_KEY max = 0;
 
 	for (size_t i = 0; i < n; i++)
 	{
-		HT_KEY		key = probes[i].key;
+		HT_KEY key = probes[i].key;
 
 		min = key < min ? key : min;
 		max = max < key ? key : max;
@@ -74,11 +72,12 @@ static void HT_KEYED(sort_inner)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in
  * result is in "to" if in_to, otherwise in "from". counts has room for 2^max_bits.
  */
 static inline void
-HT_KEYED(sort_step)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to, uint32_t *counts, int max_bits)
+HT_KEYED(sort_step)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to, uint32_t *counts,
+					int max_bits)
 {
-	int			bits = log2_floor(n) + 1;
+	int bits = log2_floor(n) + 1;
 	HT_KEYED(Digit) digit = HT_KEYED(probes_digit)(from, n, bits < max_bits ? bits : max_bits);
-	uint32_t	largest;
+	uint32_t largest;
 
 	memset(counts, 0, digit.buckets * sizeof(*counts));
 	for (size_t i = 0; i < n; i++)
@@ -90,7 +89,7 @@ HT_KEYED(sort_step)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to, uint32_t
 	/* Each count is now the end of its bucket. */
 	if (digit.shift > 0 && largest > BUCKET_MAX)
 	{
-		uint32_t	start = 0;
+		uint32_t start = 0;
 
 		for (size_t bucket = 0; bucket < digit.buckets; bucket++)
 		{
@@ -110,7 +109,7 @@ HT_KEYED(sort_step)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to, uint32_t
 static void
 HT_KEYED(sort_inner)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to)
 {
-	uint32_t	counts[1 << INNER_BITS];
+	uint32_t counts[1 << INNER_BITS];
 
 	if (n > INSERTION_MAX)
 	{
@@ -125,7 +124,7 @@ HT_KEYED(sort_inner)(HT_PROBE *from, HT_PROBE *to, size_t n, bool in_to)
 static void
 HT_KEYED(sort_partition)(HT_PROBE *probes, HT_PROBE *scratch, size_t n)
 {
-	uint32_t	counts[1 << LOCAL_BITS];
+	uint32_t counts[1 << LOCAL_BITS];
 
 	if (n > INSERTION_MAX)
 		HT_KEYED(sort_step)(probes, scratch, n, false, counts, LOCAL_BITS);
@@ -136,9 +135,9 @@ HT_KEYED(sort_partition)(HT_PROBE *probes, HT_PROBE *scratch, size_t n)
 void
 HT_KEYED(ht_psa_start)(HT_PSA *psa, const HT_KEY *keys, uint32_t n, HT_PROBE *probes)
 {
-	HT_KEY		min = KEY_MAX;
-	HT_KEY		max = 0;
-	int			bits = n > 0 ? log2_floor(n) - PARTITION_BITS : 0;
+	HT_KEY min = KEY_MAX;
+	HT_KEY max = 0;
+	int bits = n > 0 ? log2_floor(n) - PARTITION_BITS : 0;
 	HT_KEYED(Digit) digit;
 
 	psa->probes = probes;
@@ -150,7 +149,7 @@ HT_KEYED(ht_psa_start)(HT_PSA *psa, const HT_KEY *keys, uint32_t n, HT_PROBE *pr
 	if (bits <= 0)
 	{
 		for (uint32_t i = 0; i < n; i++)
-			probes[i] = (HT_PROBE) {keys[i], i, 0};
+			probes[i] = (HT_PROBE){keys[i], i, 0};
 		psa->partitions = 1;
 		psa->largest = n;
 		psa->ends[0] = n;
@@ -172,13 +171,13 @@ HT_KEYED(ht_psa_start)(HT_PSA *psa, const HT_KEY *keys, uint32_t n, HT_PROBE *pr
 		psa->ends[HT_KEYED(digit_of)(digit, keys[i])]++;
 	psa->largest = sum_up(psa->ends, digit.buckets);
 	for (uint32_t i = 0; i < n; i++)
-		probes[psa->ends[HT_KEYED(digit_of)(digit, keys[i])]++] = (HT_PROBE) {keys[i], i, 0};
+		probes[psa->ends[HT_KEYED(digit_of)(digit, keys[i])]++] = (HT_PROBE){keys[i], i, 0};
 }
 
 uint32_t
 HT_KEYED(ht_psa_more)(HT_PSA *psa, HT_PROBE *scratch)
 {
-	uint32_t	start = psa->sorted;
+	uint32_t start = psa->sorted;
 
 	while (psa->partition < psa->partitions && psa->sorted == start)
 	{

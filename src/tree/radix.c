@@ -18,13 +18,13 @@
 
 #include <string.h>
 
-#define DIGIT_BITS		8
-#define BUCKETS			(1 << DIGIT_BITS)
-#define KEY_DIGITS		(64 / DIGIT_BITS)
-#define TID_DIGITS		(HT_TID_BITS / DIGIT_BITS)
+#define DIGIT_BITS 8
+#define BUCKETS (1 << DIGIT_BITS)
+#define KEY_DIGITS (64 / DIGIT_BITS)
+#define TID_DIGITS (HT_TID_BITS / DIGIT_BITS)
 
 /* Up to this number insertion sort is faster than counting digits. */
-#define INSERTION_MAX	64
+#define INSERTION_MAX 64
 
 static inline int
 digit_of(uint64_t value, int digit)

@@ -100,101 +100,99 @@ class_of(const char *page)
 
 /* The functions for all leaves: each calls the one for the leaf's shape. */
 #define ST_FUNCTIONS(set) \
-static uint32_t \
-points_##set(const void *page, const HtProbe *probes, uint32_t n, HtHit *hits, \
-			 uint64_t *keys, uint32_t room, uint32_t *found) \
-{ \
-	CALL(points, set, page, probes, n, hits, keys, room, found) \
-} \
-\
-static uint32_t \
-ranges_##set(const void *page, const HtProbe *probes, uint32_t n, uint64_t length, HtHit *hits, \
-			 uint64_t *keys, uint32_t room, uint32_t *found) \
-{ \
-	CALL(ranges, set, page, probes, n, length, hits, keys, room, found) \
-} \
-\
-static uint32_t \
-range_##set(const void *page, uint64_t low, uint64_t high, uint32_t probe, bool live, \
-			HtHit *hits, uint64_t *keys, uint32_t room) \
-{ \
-	int			tid_bytes = tid_bytes_of(page); \
-\
-	switch (class_of(page)) \
+	static uint32_t points_##set(const void *page, const HtProbe *probes, uint32_t n, HtHit *hits, \
+								 uint64_t *keys, uint32_t room, uint32_t *found) \
 	{ \
-		case 0: \
-			return range_##set##_0(page, tid_bytes, low, high, probe, live, hits, keys, room); \
-		case 16: \
-			return range_##set##_16(page, tid_bytes, low, high, probe, live, hits, keys, room); \
-		case 32: \
-			return range_##set##_32(page, tid_bytes, low, high, probe, live, hits, keys, room); \
-		default: \
-			return range_##set##_64(page, tid_bytes, low, high, probe, live, hits, keys, room); \
+		CALL(points, set, page, probes, n, hits, keys, room, found) \
 	} \
-} \
 \
-static bool \
-has_hints_##set(const void *page, const HtProbe *probes, uint32_t n) \
-{ \
-	int			tid_bytes = tid_bytes_of(page); \
-\
-	switch (class_of(page)) \
+	static uint32_t ranges_##set(const void *page, const HtProbe *probes, uint32_t n, \
+								 uint64_t length, HtHit *hits, uint64_t *keys, uint32_t room, \
+								 uint32_t *found) \
 	{ \
-		case 0: \
-			return has_hints_##set##_0(page, tid_bytes, probes, n); \
-		case 16: \
-			return has_hints_##set##_16(page, tid_bytes, probes, n); \
-		case 32: \
-			return has_hints_##set##_32(page, tid_bytes, probes, n); \
-		default: \
-			return has_hints_##set##_64(page, tid_bytes, probes, n); \
+		CALL(ranges, set, page, probes, n, length, hits, keys, room, found) \
 	} \
-} \
 \
-static void \
-prefetch_separators_##set(const void *page, const HtProbe *probes, uint32_t n) \
-{ \
-	switch (class_of(page)) \
+	static uint32_t range_##set(const void *page, uint64_t low, uint64_t high, uint32_t probe, \
+								bool live, HtHit *hits, uint64_t *keys, uint32_t room) \
 	{ \
-		case 0: \
-			prefetch_separators_##set##_0(page, probes, n); \
-			break; \
-		case 16: \
-			prefetch_separators_##set##_16(page, probes, n); \
-			break; \
-		case 32: \
-			prefetch_separators_##set##_32(page, probes, n); \
-			break; \
-		default: \
-			prefetch_separators_##set##_64(page, probes, n); \
+		int tid_bytes = tid_bytes_of(page); \
+\
+		switch (class_of(page)) \
+		{ \
+			case 0: \
+				return range_##set##_0(page, tid_bytes, low, high, probe, live, hits, keys, room); \
+			case 16: \
+				return range_##set##_16(page, tid_bytes, low, high, probe, live, hits, keys, \
+										room); \
+			case 32: \
+				return range_##set##_32(page, tid_bytes, low, high, probe, live, hits, keys, \
+										room); \
+			default: \
+				return range_##set##_64(page, tid_bytes, low, high, probe, live, hits, keys, \
+										room); \
+		} \
 	} \
-} \
 \
-static void \
-prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n, bool hints) \
-{ \
-	int			tid_bytes = tid_bytes_of(page); \
-\
-	switch (class_of(page)) \
+	static bool has_hints_##set(const void *page, const HtProbe *probes, uint32_t n) \
 	{ \
-		case 0: \
-			prefetch_blocks_##set##_0(page, tid_bytes, probes, n, hints); \
-			break; \
-		case 16: \
-			prefetch_blocks_##set##_16(page, tid_bytes, probes, n, hints); \
-			break; \
-		case 32: \
-			prefetch_blocks_##set##_32(page, tid_bytes, probes, n, hints); \
-			break; \
-		default: \
-			prefetch_blocks_##set##_64(page, tid_bytes, probes, n, hints); \
+		int tid_bytes = tid_bytes_of(page); \
+\
+		switch (class_of(page)) \
+		{ \
+			case 0: \
+				return has_hints_##set##_0(page, tid_bytes, probes, n); \
+			case 16: \
+				return has_hints_##set##_16(page, tid_bytes, probes, n); \
+			case 32: \
+				return has_hints_##set##_32(page, tid_bytes, probes, n); \
+			default: \
+				return has_hints_##set##_64(page, tid_bytes, probes, n); \
+		} \
 	} \
-}
+\
+	static void prefetch_separators_##set(const void *page, const HtProbe *probes, uint32_t n) \
+	{ \
+		switch (class_of(page)) \
+		{ \
+			case 0: \
+				prefetch_separators_##set##_0(page, probes, n); \
+				break; \
+			case 16: \
+				prefetch_separators_##set##_16(page, probes, n); \
+				break; \
+			case 32: \
+				prefetch_separators_##set##_32(page, probes, n); \
+				break; \
+			default: \
+				prefetch_separators_##set##_64(page, probes, n); \
+		} \
+	} \
+\
+	static void prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n, bool hints) \
+	{ \
+		int tid_bytes = tid_bytes_of(page); \
+\
+		switch (class_of(page)) \
+		{ \
+			case 0: \
+				prefetch_blocks_##set##_0(page, tid_bytes, probes, n, hints); \
+				break; \
+			case 16: \
+				prefetch_blocks_##set##_16(page, tid_bytes, probes, n, hints); \
+				break; \
+			case 32: \
+				prefetch_blocks_##set##_32(page, tid_bytes, probes, n, hints); \
+				break; \
+			default: \
+				prefetch_blocks_##set##_64(page, tid_bytes, probes, n, hints); \
+		} \
+	}
 
 #define ST_SEARCH(set) \
 	{ \
-		#set, points_##set, ranges_##set, range_##set, has_hints_##set, \
-		prefetch_separators_##set, prefetch_blocks_##set \
+#set, points_##set, ranges_##set, range_##set, has_hints_##set, prefetch_separators_##set, \
+			prefetch_blocks_##set \
 	}
 
 ST_FUNCTIONS(portable)
@@ -206,18 +204,17 @@ ST_FUNCTIONS(avx512)
 /* The best one first. */
 static const HtSearch searches[] = {
 #ifdef ST_X86
-	ST_SEARCH(avx512),
-	ST_SEARCH(avx2),
+	ST_SEARCH(avx512), ST_SEARCH(avx2),
 #endif
-	ST_SEARCH(portable)
-};
+	ST_SEARCH(portable)};
 
 const HtSearch *
 ht_search(const char *name)
 {
 	for (size_t i = 0; i < sizeof(searches) / sizeof(searches[0]); i++)
 	{
-		if ((name == NULL || strcmp(name, searches[i].name) == 0) && set_is_supported(searches[i].name))
+		if ((name == NULL || strcmp(name, searches[i].name) == 0) &&
+			set_is_supported(searches[i].name))
 			return &searches[i];
 	}
 	return NULL;

@@ -5,26 +5,26 @@
  * ST_LANES(equal, bits) and ST_LANES(below, bits) are functions of search_sets.h.
  */
 #if ST_BITS == 64
-#define ST_KEY			uint64_t
+#define ST_KEY uint64_t
 #else
-#define ST_KEY			HtKey128
+#define ST_KEY HtKey128
 #endif
-#define ST_KEY_MAX		((ST_KEY) ~(ST_KEY) 0 >> (8 * sizeof(ST_KEY) - ST_BITS))
+#define ST_KEY_MAX ((ST_KEY) ~(ST_KEY) 0 >> (8 * sizeof(ST_KEY) - ST_BITS))
 
-#define ST_WORDS		(ST_BITS / 64)
-#define ST_TAIL			(ST_BITS % 64 / 32)
-#define ST_BLOCKS		HT_WIDE_BLOCKS
-#define ST_BLOCKS_AT	HT_WIDE_BLOCKS_AT
-#define ST_HOLE_AT		HT_WIDE_HOLE_AT(ST_BITS)
-#define ST_BLOCK_SIZE	HT_WIDE_BLOCK_SIZE
-#define ST_COUNT_AT		HT_WIDE_BLOCK_COUNT_AT
-#define ST_SLOTS(tid_bytes)	HT_WIDE_SLOTS(ST_BITS, tid_bytes)
-#define ST_LINE			(HT_LEAF_LINE_SIZE / 8)
+#define ST_WORDS (ST_BITS / 64)
+#define ST_TAIL (ST_BITS % 64 / 32)
+#define ST_BLOCKS HT_WIDE_BLOCKS
+#define ST_BLOCKS_AT HT_WIDE_BLOCKS_AT
+#define ST_HOLE_AT HT_WIDE_HOLE_AT(ST_BITS)
+#define ST_BLOCK_SIZE HT_WIDE_BLOCK_SIZE
+#define ST_COUNT_AT HT_WIDE_BLOCK_COUNT_AT
+#define ST_SLOTS(tid_bytes) HT_WIDE_SLOTS(ST_BITS, tid_bytes)
+#define ST_LINE (HT_LEAF_LINE_SIZE / 8)
 
-#define ST_LANES(compare, bits)	ST_NAME_1(lanes_##compare, ST_SET, bits)
-#define ST_MATCH(block, slots, key)				ST(match_key)(block, slots, key)
-#define ST_MATCH_RANGE(block, slots, low, high)	ST(match_range)(block, slots, low, high)
-#define ST_COUNT_PIVOTS(page, key)				ST(count_pivots)(page, ST(word)(key, 0))
+#define ST_LANES(compare, bits) ST_NAME_1(lanes_##compare, ST_SET, bits)
+#define ST_MATCH(block, slots, key) ST(match_key)(block, slots, key)
+#define ST_MATCH_RANGE(block, slots, low, high) ST(match_range)(block, slots, low, high)
+#define ST_COUNT_PIVOTS(page, key) ST(count_pivots)(page, ST(word)(key, 0))
 
 /* Word i of a key, the highest one is 0. */
 static inline uint64_t
@@ -42,7 +42,7 @@ ST(word)(ST_KEY key, int i)
 static inline ST_KEY
 ST(load_key)(const char *lanes, int places, int i)
 {
-	uint64_t	words[ST_WORDS];
+	uint64_t words[ST_WORDS];
 
 	for (int j = 0; j < ST_WORDS; j++)
 		memcpy(&words[j], lanes + (j * places + i) * 8, 8);
@@ -50,7 +50,7 @@ ST(load_key)(const char *lanes, int places, int i)
 	return words[0];
 #elif ST_TAIL
 	{
-		uint32_t	tail;
+		uint32_t tail;
 
 		memcpy(&tail, lanes + ST_WORDS * places * 8 + i * 4, 4);
 		return (ST_KEY) words[0] << 32 | tail;
@@ -81,7 +81,7 @@ ST(tid)(const char *block, int tid_bytes, int slot)
 static inline uint64_t
 ST(first_separator_word)(const char *page, int i)
 {
-	uint64_t	word;
+	uint64_t word;
 
 	memcpy(&word, page + HT_LEAF_SEPARATORS_AT + i * 8, sizeof(word));
 	return word;
@@ -91,7 +91,7 @@ ST(first_separator_word)(const char *page, int i)
 ST_TARGET static inline uint32_t
 ST(match_key)(const char *block, int slots, ST_KEY key)
 {
-	uint32_t	set = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+	uint32_t set = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
 
 	for (int i = 1; i < ST_WORDS; i++)
 		set &= ST_LANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
@@ -106,8 +106,8 @@ ST(match_key)(const char *block, int slots, ST_KEY key)
 ST_TARGET static inline uint32_t
 ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
 {
-	uint32_t	below = ST_LANES(below, 64)(block, slots, ST(word)(key, 0));
-	uint32_t	same = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+	uint32_t below = ST_LANES(below, 64)(block, slots, ST(word)(key, 0));
+	uint32_t same = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
 
 	for (int i = 1; i < ST_WORDS; i++)
 	{
@@ -125,23 +125,26 @@ ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
 ST_TARGET static __attribute__((noinline)) uint32_t
 ST(match_words)(const char *block, int slots, ST_KEY low, ST_KEY high)
 {
-	uint32_t	equal;
-	uint32_t	outside = ST(match_below)(block, slots, low, &equal);
-	uint32_t	inside = ST(match_below)(block, slots, high, &equal);
+	uint32_t equal;
+	uint32_t outside = ST(match_below)(block, slots, low, &equal);
+	uint32_t inside = ST(match_below)(block, slots, high, &equal);
 
 	return (inside | equal) & ~outside;
 }
 #endif
 
-/* The same for keys in low..high.  Mostly the first words leave one key at most, which is compared alone. */
+/*
+ * The same for keys in low..high.  Mostly the first words leave one key at most, which is compared
+ * alone.
+ */
 ST_TARGET static inline uint32_t
 ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
 {
-	uint32_t	first = ST_LANES(between, 64)(block, slots, ST(word)(low, 0), ST(word)(high, 0)) &
-		((UINT32_C(1) << slots) - 1);
+	uint32_t first = ST_LANES(between, 64)(block, slots, ST(word)(low, 0), ST(word)(high, 0)) &
+					 ((UINT32_C(1) << slots) - 1);
 
 #if ST_BITS > 64
-	ST_KEY		key = ST(load_key)(block, slots, __builtin_ctz(first | UINT32_C(1) << (slots - 1)));
+	ST_KEY key = ST(load_key)(block, slots, __builtin_ctz(first | UINT32_C(1) << (slots - 1)));
 
 	if (__builtin_expect((first & (first - 1)) != 0, 0))
 		return ST(match_words)(block, slots, low, high);
@@ -154,18 +157,20 @@ ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
 ST_TARGET static inline int
 ST(count_pivots)(const char *page, uint64_t word)
 {
-	return __builtin_popcount(ST_LANES(below, 64)(page + HT_WIDE_PIVOTS_AT, HT_WIDE_SEPARATORS / ST_LINE - 1, word) & 7);
+	return __builtin_popcount(
+		ST_LANES(below, 64)(page + HT_WIDE_PIVOTS_AT, HT_WIDE_SEPARATORS / ST_LINE - 1, word) & 7);
 }
 
 /* The first block that can hold a key.  Mostly the first words tell. */
 ST_TARGET static inline int
 ST(find_block)(const char *page, ST_KEY key)
 {
-	uint64_t	word = ST(word)(key, 0);
-	int			line = ST(count_pivots)(page, word);
-	int			block = line * ST_LINE +
-		__builtin_popcount(ST_LANES(below, 64)(page + HT_LEAF_SEPARATORS_AT + line * HT_LEAF_LINE_SIZE, ST_LINE, word));
-	int			end = ST_BLOCKS - 1;
+	uint64_t word = ST(word)(key, 0);
+	int line = ST(count_pivots)(page, word);
+	int block = line * ST_LINE +
+				__builtin_popcount(ST_LANES(below, 64)(
+					page + HT_LEAF_SEPARATORS_AT + line * HT_LEAF_LINE_SIZE, ST_LINE, word));
+	int end = ST_BLOCKS - 1;
 
 	if (block >= end)
 		return end;
@@ -173,7 +178,7 @@ ST(find_block)(const char *page, ST_KEY key)
 	{
 		while (block < end)
 		{
-			int			middle = block + (end - block) / 2;
+			int middle = block + (end - block) / 2;
 
 			if (ST(separator)(page, middle) < key)
 				block = middle + 1;

@@ -2,20 +2,20 @@
  * search_single.h
  *		Reading leaves of class 0, which store no keys, for search_template.h.
  */
-#define ST_KEY			uint8_t
-#define ST_KEY_MAX		((ST_KEY) 0)
+#define ST_KEY uint8_t
+#define ST_KEY_MAX ((ST_KEY) 0)
 
-#define ST_BLOCKS		HT_LEAF_BLOCKS(0)
-#define ST_BLOCKS_AT	HT_LEAF_BLOCKS_AT(0)
-#define ST_HOLE_AT		HT_LEAF_HOLE_AT(0)
-#define ST_BLOCK_SIZE	HT_LEAF_BLOCK_SIZE
-#define ST_COUNT_AT		HT_LEAF_BLOCK_COUNT_AT
-#define ST_SLOTS(tid_bytes)	HT_LEAF_SLOTS(0, tid_bytes)
+#define ST_BLOCKS HT_LEAF_BLOCKS(0)
+#define ST_BLOCKS_AT HT_LEAF_BLOCKS_AT(0)
+#define ST_HOLE_AT HT_LEAF_HOLE_AT(0)
+#define ST_BLOCK_SIZE HT_LEAF_BLOCK_SIZE
+#define ST_COUNT_AT HT_LEAF_BLOCK_COUNT_AT
+#define ST_SLOTS(tid_bytes) HT_LEAF_SLOTS(0, tid_bytes)
 
 /* Entries of the leaf's key are in all blocks. */
-#define ST_MATCH(block, slots, key)				UINT32_MAX
-#define ST_MATCH_RANGE(block, slots, low, high)	((void) (low), UINT32_MAX)
-#define ST_COUNT_PIVOTS(page, key)				((void) (key), 0)
+#define ST_MATCH(block, slots, key) UINT32_MAX
+#define ST_MATCH_RANGE(block, slots, low, high) ((void) (low), UINT32_MAX)
+#define ST_COUNT_PIVOTS(page, key) ((void) (key), 0)
 
 static inline ST_KEY
 ST(separator)(const char *page, int i)

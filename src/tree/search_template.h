@@ -10,17 +10,17 @@
  * Pages may be damaged, or change while they are read.  The code never reads outside of
  * the page.
  */
-#define ST_NAME_2(name, set, bits)	name##_##set##_##bits
-#define ST_NAME_1(name, set, bits)	ST_NAME_2(name, set, bits)
+#define ST_NAME_2(name, set, bits) name##_##set##_##bits
+#define ST_NAME_1(name, set, bits) ST_NAME_2(name, set, bits)
 
 /* A function of search_sets.h, and one of this file. */
-#define ST_COMPARE(name)			ST_NAME_1(name, ST_SET, ST_BITS)
+#define ST_COMPARE(name) ST_NAME_1(name, ST_SET, ST_BITS)
 #if HT_KEYS == 64
-#define ST(name)					ST_COMPARE(name)
+#define ST(name) ST_COMPARE(name)
 #else
-#define ST_KEYED_2(name, set, bits, keys)	name##_##set##_##bits##_##keys
-#define ST_KEYED_1(name, set, bits, keys)	ST_KEYED_2(name, set, bits, keys)
-#define ST(name)					ST_KEYED_1(name, ST_SET, ST_BITS, HT_KEYS)
+#define ST_KEYED_2(name, set, bits, keys) name##_##set##_##bits##_##keys
+#define ST_KEYED_1(name, set, bits, keys) ST_KEYED_2(name, set, bits, keys)
+#define ST(name) ST_KEYED_1(name, ST_SET, ST_BITS, HT_KEYS)
 #endif
 
 #include "key_macros.h"
@@ -38,7 +38,7 @@ static inline HT_KEY
 ST(base)(const char *page)
 {
 #if HT_KEYS > 64 || ST_BITS < 64
-	HT_KEY		base;
+	HT_KEY base;
 
 	memcpy(&base, page + (HT_KEYS == 64 ? HT_LEAF_BASE_AT : HT_WIDE_BASE_AT), sizeof(base));
 	return base;
@@ -66,7 +66,7 @@ ST(is_beyond)(HT_KEY distance)
 static inline ST_KEY
 ST(stored)(const char *page, HT_KEY key)
 {
-	HT_KEY		base = ST(base)(page);
+	HT_KEY base = ST(base)(page);
 
 	if (key < base)
 		return 0;
@@ -85,21 +85,21 @@ ST(is_out_of_reach)(HT_KEY base, HT_KEY low, HT_KEY high)
 static inline uint32_t
 ST(used)(const char *block, int slots)
 {
-	int			count = (uint8_t) block[ST_COUNT_AT];
+	int count = (uint8_t) block[ST_COUNT_AT];
 
 	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
 
 /* Write the hits in the slots of a mask.  Returns their number. */
 ST_TARGET static inline uint32_t
-ST(emit)(const char *block, uint32_t mask, int tid_bytes, HT_KEY base, uint32_t probe,
-		 HtHit *hits, HT_KEY *keys)
+ST(emit)(const char *block, uint32_t mask, int tid_bytes, HT_KEY base, uint32_t probe, HtHit *hits,
+		 HT_KEY *keys)
 {
-	uint32_t	n = 0;
+	uint32_t n = 0;
 
 	for (; mask != 0; mask &= mask - 1)
 	{
-		int			slot = __builtin_ctz(mask);
+		int slot = __builtin_ctz(mask);
 
 		hits[n].tid = ST(tid)(block, tid_bytes, slot);
 		hits[n].probe = probe;
@@ -128,12 +128,12 @@ ST_TARGET static uint32_t
 ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint32_t probe,
 		  bool live, HtHit *hits, HT_KEY *keys, uint32_t room)
 {
-	HT_KEY		base = ST(base)(page);
-	ST_KEY		low = ST(stored)(page, low_key);
-	ST_KEY		high = ST(stored)(page, high_key);
-	int			slots = ST_SLOTS(tid_bytes);
-	uint32_t	n = 0;
-	int			b;
+	HT_KEY base = ST(base)(page);
+	ST_KEY low = ST(stored)(page, low_key);
+	ST_KEY high = ST(stored)(page, high_key);
+	int slots = ST_SLOTS(tid_bytes);
+	uint32_t n = 0;
+	int b;
 
 	if (high_key < low_key || ST(is_out_of_reach)(base, low_key, high_key))
 		return 0;
@@ -141,14 +141,14 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 	for (b = ST(find_block)(page, low);; b++)
 	{
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
-		uint32_t	mask = ST_MATCH_RANGE(block, slots, low, high) & ST(used)(block, slots);
+		uint32_t mask = ST_MATCH_RANGE(block, slots, low, high) & ST(used)(block, slots);
 
 		if (live)
 			mask &= ~ST(hints)(page, slots, b);
 		if (room - n < (uint32_t) __builtin_popcount(mask))
 			return HT_NO_ROOM;
-		n += ST(emit)(block, mask, tid_bytes, base, probe, hits + n,
-					  keys == NULL ? NULL : keys + n);
+		n +=
+			ST(emit)(block, mask, tid_bytes, base, probe, hits + n, keys == NULL ? NULL : keys + n);
 		if (high < ST(separator)(page, b) || b == ST_BLOCKS - 1)
 			return n;
 	}
@@ -165,35 +165,36 @@ ST_TARGET static inline __attribute__((always_inline)) uint32_t
 ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probes, uint32_t count,
 		   HT_KEY length, HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
-	int			slots = ST_SLOTS(tid_bytes);
-	HT_KEY		base = ST(base)(page);
-	uint32_t	n = 0;
-	uint32_t	i;
+	int slots = ST_SLOTS(tid_bytes);
+	HT_KEY base = ST(base)(page);
+	uint32_t n = 0;
+	uint32_t i;
 
 	for (i = 0; i < count; i++)
 	{
-		HT_KEY		low_key = probes[i].key;
-		HT_KEY		high_key = is_range ? low_key + length : low_key;
-		HT_KEY		distance = low_key - base;
-		ST_KEY		low = is_range ? ST(stored)(page, low_key) : (ST_KEY) distance;
-		ST_KEY		high = is_range ? ST(stored)(page, high_key) : low;
-		int			b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
+		HT_KEY low_key = probes[i].key;
+		HT_KEY high_key = is_range ? low_key + length : low_key;
+		HT_KEY distance = low_key - base;
+		ST_KEY low = is_range ? ST(stored)(page, low_key) : (ST_KEY) distance;
+		ST_KEY high = is_range ? ST(stored)(page, high_key) : low;
+		int b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
-		uint32_t	mask = (is_range ? ST_MATCH_RANGE(block, slots, low, high) :
-							ST_MATCH(block, slots, low)) & ST(used)(block, slots);
-		int			slot = __builtin_ctz(mask | UINT32_C(1) << (slots - 1));
+		uint32_t mask =
+			(is_range ? ST_MATCH_RANGE(block, slots, low, high) : ST_MATCH(block, slots, low)) &
+			ST(used)(block, slots);
+		int slot = __builtin_ctz(mask | UINT32_C(1) << (slots - 1));
 
 		if (room - n < (uint32_t) slots)
 			break;
 
 		/* The leaf has no such keys if it cannot store them. */
 		if (is_range ? __builtin_expect(ST(is_out_of_reach)(base, low_key, high_key), 0) :
-			ST_BITS < HT_KEYS && __builtin_expect(ST(is_beyond)(distance), 0))
+					   ST_BITS < HT_KEYS && __builtin_expect(ST(is_beyond)(distance), 0))
 			continue;
 		if (__builtin_expect(!ST(belongs_only_in)(page, b, low, high), 0))
 		{
-			uint32_t	more = ST(range)(page, tid_bytes, low_key, high_key, probes[i].number,
-										 false, hits + n, keys == NULL ? NULL : keys + n, room - n);
+			uint32_t more = ST(range)(page, tid_bytes, low_key, high_key, probes[i].number, false,
+									  hits + n, keys == NULL ? NULL : keys + n, room - n);
 
 			if (more == HT_NO_ROOM)
 				break;
@@ -218,19 +219,19 @@ ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probe
 }
 
 #define ST_ANSWER(tid_bytes) \
-ST_TARGET static uint32_t \
-ST(points_##tid_bytes)(const char *page, const HT_PROBE *probes, uint32_t count, \
-					   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found) \
-{ \
-	return ST(answer)(page, tid_bytes, false, probes, count, 0, hits, keys, room, found); \
-} \
+	ST_TARGET static uint32_t ST(points_##tid_bytes)(const char *page, const HT_PROBE *probes, \
+													 uint32_t count, HtHit *hits, HT_KEY *keys, \
+													 uint32_t room, uint32_t *found) \
+	{ \
+		return ST(answer)(page, tid_bytes, false, probes, count, 0, hits, keys, room, found); \
+	} \
 \
-ST_TARGET static uint32_t \
-ST(ranges_##tid_bytes)(const char *page, const HT_PROBE *probes, uint32_t count, HT_KEY length, \
-					   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found) \
-{ \
-	return ST(answer)(page, tid_bytes, true, probes, count, length, hits, keys, room, found); \
-}
+	ST_TARGET static uint32_t ST(ranges_##tid_bytes)(const char *page, const HT_PROBE *probes, \
+													 uint32_t count, HT_KEY length, HtHit *hits, \
+													 HT_KEY *keys, uint32_t room, uint32_t *found) \
+	{ \
+		return ST(answer)(page, tid_bytes, true, probes, count, length, hits, keys, room, found); \
+	}
 
 ST_ANSWER(4)
 ST_ANSWER(5)
@@ -240,8 +241,8 @@ ST_ANSWER(6)
 static inline bool
 ST(has_hints)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t count)
 {
-	int			slots = ST_SLOTS(tid_bytes);
-	uint64_t	any = 0;
+	int slots = ST_SLOTS(tid_bytes);
+	uint64_t any = 0;
 
 	if (count > 0 && count <= HT_FEW_PROBES)
 	{
@@ -251,7 +252,7 @@ ST(has_hints)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t 
 	}
 	for (int i = 0; i < (ST_BLOCKS * ST_SLOTS(4) + 63) / 64; i++)
 	{
-		uint64_t	word;
+		uint64_t word;
 
 		memcpy(&word, page + ST_HOLE_AT + i * sizeof(word), sizeof(word));
 		any |= word;
@@ -270,11 +271,11 @@ ST(prefetch_separators)(const char *page, const HT_PROBE *probes, uint32_t count
 ST_TARGET static void
 ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t count, bool hints)
 {
-	int			slots = ST_SLOTS(tid_bytes);
+	int slots = ST_SLOTS(tid_bytes);
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		int			b = ST(find_block)(page, ST(stored)(page, probes[i].key));
+		int b = ST(find_block)(page, ST(stored)(page, probes[i].key));
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
 
 		probes[i].hint = (uint32_t) b;

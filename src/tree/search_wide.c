@@ -27,7 +27,7 @@
 static inline int
 class_of(const char *page)
 {
-	int			class = (uint8_t) page[HT_LEAF_CLASS_AT];
+	int class = (uint8_t) page[HT_LEAF_CLASS_AT];
 
 	switch (class)
 	{
@@ -69,65 +69,68 @@ class_of(const char *page)
 	}
 
 #define CALL_FOR_TIDS(function, instance, page, ...) \
-	do { \
+	do \
+	{ \
 		if (tid_bytes_of(page) == 4) \
 			return function##_4_##instance(page, __VA_ARGS__); \
 		if (tid_bytes_of(page) == 5) \
 			return function##_5_##instance(page, __VA_ARGS__); \
 		return function##_6_##instance(page, __VA_ARGS__); \
 	} while (0)
-#define CALL_POINTS(instance, page, ...)	CALL_FOR_TIDS(points, instance, page, __VA_ARGS__)
-#define CALL_RANGES(instance, page, ...)	CALL_FOR_TIDS(ranges, instance, page, __VA_ARGS__)
-#define CALL_RANGE(instance, page, ...)	return range_##instance(page, tid_bytes_of(page), __VA_ARGS__)
-#define CALL_SEPARATORS(instance, ...)	prefetch_separators_##instance(__VA_ARGS__)
-#define CALL_BLOCKS(instance, page, ...)	prefetch_blocks_##instance(page, tid_bytes_of(page), __VA_ARGS__)
-#define CALL_HAS_HINTS(instance, page, ...)	return has_hints_##instance(page, tid_bytes_of(page), __VA_ARGS__)
+#define CALL_POINTS(instance, page, ...) CALL_FOR_TIDS(points, instance, page, __VA_ARGS__)
+#define CALL_RANGES(instance, page, ...) CALL_FOR_TIDS(ranges, instance, page, __VA_ARGS__)
+#define CALL_RANGE(instance, page, ...) \
+	return range_##instance(page, tid_bytes_of(page), __VA_ARGS__)
+#define CALL_SEPARATORS(instance, ...) prefetch_separators_##instance(__VA_ARGS__)
+#define CALL_BLOCKS(instance, page, ...) \
+	prefetch_blocks_##instance(page, tid_bytes_of(page), __VA_ARGS__)
+#define CALL_HAS_HINTS(instance, page, ...) \
+	return has_hints_##instance(page, tid_bytes_of(page), __VA_ARGS__)
 
 /* The functions for all leaves: each calls the one for the leaf's shape. */
 #define ST_FUNCTIONS(set) \
-static uint32_t \
-points_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, HtHit *hits, \
-				   HtKey128 *keys, uint32_t room, uint32_t *found) \
-{ \
-	CALL_FOR_CLASS(page, CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
-} \
+	static uint32_t points_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, \
+									   HtHit *hits, HtKey128 *keys, uint32_t room, \
+									   uint32_t *found) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
+	} \
 \
-static uint32_t \
-ranges_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, HtKey128 length, \
-				   HtHit *hits, HtKey128 *keys, uint32_t room, uint32_t *found) \
-{ \
-	CALL_FOR_CLASS(page, CALL_RANGES, set, page, probes, n, length, hits, keys, room, found) \
-} \
+	static uint32_t ranges_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, \
+									   HtKey128 length, HtHit *hits, HtKey128 *keys, \
+									   uint32_t room, uint32_t *found) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_RANGES, set, page, probes, n, length, hits, keys, room, found) \
+	} \
 \
-static uint32_t \
-range_##set##_128(const void *page, HtKey128 low, HtKey128 high, uint32_t probe, \
-				  bool live, HtHit *hits, HtKey128 *keys, uint32_t room) \
-{ \
-	CALL_FOR_CLASS(page, CALL_RANGE, set, page, low, high, probe, live, hits, keys, room) \
-} \
+	static uint32_t range_##set##_128(const void *page, HtKey128 low, HtKey128 high, \
+									  uint32_t probe, bool live, HtHit *hits, HtKey128 *keys, \
+									  uint32_t room) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_RANGE, set, page, low, high, probe, live, hits, keys, room) \
+	} \
 \
-static bool \
-has_hints_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n) \
-{ \
-	CALL_FOR_CLASS(page, CALL_HAS_HINTS, set, page, probes, n) \
-} \
+	static bool has_hints_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_HAS_HINTS, set, page, probes, n) \
+	} \
 \
-static void \
-prefetch_separators_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n) \
-{ \
-	CALL_FOR_CLASS(page, CALL_SEPARATORS, set, page, probes, n) \
-} \
+	static void prefetch_separators_##set##_128(const void *page, const HtProbe128 *probes, \
+												uint32_t n) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_SEPARATORS, set, page, probes, n) \
+	} \
 \
-static void \
-prefetch_blocks_##set##_128(const void *page, HtProbe128 *probes, uint32_t n, bool hints) \
-{ \
-	CALL_FOR_CLASS(page, CALL_BLOCKS, set, page, probes, n, hints) \
-}
+	static void prefetch_blocks_##set##_128(const void *page, HtProbe128 *probes, uint32_t n, \
+											bool hints) \
+	{ \
+		CALL_FOR_CLASS(page, CALL_BLOCKS, set, page, probes, n, hints) \
+	}
 
 #define ST_SEARCH(set) \
 	{ \
-		#set, points_##set##_128, ranges_##set##_128, range_##set##_128, \
-		has_hints_##set##_128, prefetch_separators_##set##_128, prefetch_blocks_##set##_128 \
+#set, points_##set##_128, ranges_##set##_128, range_##set##_128, has_hints_##set##_128, \
+			prefetch_separators_##set##_128, prefetch_blocks_##set##_128 \
 	}
 
 ST_FUNCTIONS(portable)
@@ -139,18 +142,17 @@ ST_FUNCTIONS(avx512)
 /* The best one first. */
 static const HtSearch128 searches[] = {
 #ifdef ST_X86
-	ST_SEARCH(avx512),
-	ST_SEARCH(avx2),
+	ST_SEARCH(avx512), ST_SEARCH(avx2),
 #endif
-	ST_SEARCH(portable)
-};
+	ST_SEARCH(portable)};
 
 const HtSearch128 *
 ht_search_128(const char *name)
 {
 	for (size_t i = 0; i < sizeof(searches) / sizeof(searches[0]); i++)
 	{
-		if ((name == NULL || strcmp(name, searches[i].name) == 0) && set_is_supported(searches[i].name))
+		if ((name == NULL || strcmp(name, searches[i].name) == 0) &&
+			set_is_supported(searches[i].name))
 			return &searches[i];
 	}
 	return NULL;

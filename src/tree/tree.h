@@ -27,18 +27,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#define HT_PAGE_SIZE	8192
+#define HT_PAGE_SIZE 8192
 
 /*
  * The bytes of a page that the engine uses.  Before them is PostgreSQL's page header,
  * after them the access method's special area.
  */
-#define HT_PAGE_START	64
-#define HT_PAGE_END		8064
+#define HT_PAGE_START 64
+#define HT_PAGE_END 8064
 
-#define HT_TID_BITS		48
-#define HT_TID_MAX		((UINT64_C(1) << HT_TID_BITS) - 1)
-#define HT_TID_BYTES	6
+#define HT_TID_BITS 48
+#define HT_TID_MAX ((UINT64_C(1) << HT_TID_BITS) - 1)
+#define HT_TID_BYTES 6
 
 /*
  * Width of an index's keys, in bytes.  Nodes store keys of this width, leaves narrower ones.
@@ -53,8 +53,8 @@ typedef enum HtWidth
 
 typedef struct HtEntry
 {
-	uint64_t	key;
-	uint64_t	tid;
+	uint64_t key;
+	uint64_t tid;
 } HtEntry;
 
 /* The largest key of a width of at most 64 bits.  Unused separators have this value. */
@@ -128,25 +128,25 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  * The macros below are the only source of this layout, for C and for CUDA.
  * ----------------------------------------------------------------
  */
-#define HT_LEAF_CLASS_AT		64
-#define HT_LEAF_TID_BYTES_AT	65
-#define HT_LEAF_BASE_AT			72
-#define HT_LEAF_SEPARATORS_AT	128
-#define HT_LEAF_LINE_SIZE		64
-#define HT_LEAF_MAX_SEPARATORS	64
-#define HT_LEAF_BLOCK_SIZE		128
-#define HT_LEAF_BLOCK_COUNT_AT	126
-#define HT_LEAF_MAX_BLOCKS		60
-#define HT_LEAF_MAX_SLOTS		31
-#define HT_LEAF_MAX_ENTRIES		(HT_LEAF_MAX_BLOCKS * HT_LEAF_MAX_SLOTS)
+#define HT_LEAF_CLASS_AT 64
+#define HT_LEAF_TID_BYTES_AT 65
+#define HT_LEAF_BASE_AT 72
+#define HT_LEAF_SEPARATORS_AT 128
+#define HT_LEAF_LINE_SIZE 64
+#define HT_LEAF_MAX_SEPARATORS 64
+#define HT_LEAF_BLOCK_SIZE 128
+#define HT_LEAF_BLOCK_COUNT_AT 126
+#define HT_LEAF_MAX_BLOCKS 60
+#define HT_LEAF_MAX_SLOTS 31
+#define HT_LEAF_MAX_ENTRIES (HT_LEAF_MAX_BLOCKS * HT_LEAF_MAX_SLOTS)
 
 /* By the bits of a stored key, and the bytes of a stored tid. */
-#define HT_LEAF_PIVOTS_AT(bits)		((bits) == 64 ? 72 : 80)
-#define HT_LEAF_BLOCKS(bits)		((bits) == 64 ? 58 : (bits) == 0 ? 60 : 59)
-#define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : (bits) == 0 ? 384 : 512)
+#define HT_LEAF_PIVOTS_AT(bits) ((bits) == 64 ? 72 : 80)
+#define HT_LEAF_BLOCKS(bits) ((bits) == 64 ? 58 : (bits) == 0 ? 60 : 59)
+#define HT_LEAF_BLOCKS_AT(bits) ((bits) == 64 ? 640 : (bits) == 0 ? 384 : 512)
 #define HT_LEAF_HOLE_AT(bits) \
 	((bits) == 64 ? HT_PAGE_END : HT_LEAF_SEPARATORS_AT + HT_LEAF_MAX_SEPARATORS * (bits) / 8)
-#define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
+#define HT_LEAF_SLOTS(bits, tid_bytes) (HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 
 /*
  * Leaves of indexes with keys of 128 bits (wide.h) have classes 0, 16 and 32 as above, but
@@ -173,24 +173,24 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  *					tids	+slots * class / 8
  *					count	+254
  */
-#define HT_WIDE_CLASS(bits)			(128 + (bits) / 8)
-#define HT_WIDE_PIVOTS_AT			72
-#define HT_WIDE_BASE_AT				96
-#define HT_WIDE_SEPARATORS			32
-#define HT_WIDE_BLOCK_SIZE			256
-#define HT_WIDE_BLOCK_COUNT_AT		254
-#define HT_WIDE_BLOCKS				29
-#define HT_WIDE_BLOCKS_AT			(HT_PAGE_END - HT_WIDE_BLOCKS * HT_WIDE_BLOCK_SIZE)
-#define HT_WIDE_SLOTS(bits, tid_bytes)	(HT_WIDE_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
+#define HT_WIDE_CLASS(bits) (128 + (bits) / 8)
+#define HT_WIDE_PIVOTS_AT 72
+#define HT_WIDE_BASE_AT 96
+#define HT_WIDE_SEPARATORS 32
+#define HT_WIDE_BLOCK_SIZE 256
+#define HT_WIDE_BLOCK_COUNT_AT 254
+#define HT_WIDE_BLOCKS 29
+#define HT_WIDE_BLOCKS_AT (HT_PAGE_END - HT_WIDE_BLOCKS * HT_WIDE_BLOCK_SIZE)
+#define HT_WIDE_SLOTS(bits, tid_bytes) (HT_WIDE_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 #define HT_WIDE_HOLE_AT(bits) \
 	((bits) < 128 ? HT_LEAF_SEPARATORS_AT + HT_WIDE_SEPARATORS * (bits) / 8 : 8088)
 
 /* How a leaf stores its entries. */
 typedef struct HtLeafShape
 {
-	uint64_t	base;			/* subtracted from all keys; 0 if bits is 64 */
-	uint8_t		bits;			/* of a stored key: 0, 16, 32 or 64 */
-	uint8_t		tid_bytes;		/* of a stored tid: 4, 5 or 6 */
+	uint64_t base;     /* subtracted from all keys; 0 if bits is 64 */
+	uint8_t bits;      /* of a stored key: 0, 16, 32 or 64 */
+	uint8_t tid_bytes; /* of a stored tid: 4, 5 or 6 */
 } HtLeafShape;
 
 /*
@@ -250,11 +250,11 @@ ht_leaf_shape(int bits, int tid_bytes, uint64_t base)
  * it.
  */
 #ifdef HM_SMALL_LIMITS
-#define HT_TID_4_BLOCK_BITS		6
-#define HT_TID_5_BLOCK_BITS		8
+#define HT_TID_4_BLOCK_BITS 6
+#define HT_TID_5_BLOCK_BITS 8
 #else
-#define HT_TID_4_BLOCK_BITS		23
-#define HT_TID_5_BLOCK_BITS		31
+#define HT_TID_4_BLOCK_BITS 23
+#define HT_TID_5_BLOCK_BITS 31
 #endif
 
 /* The least bytes that a tid is stored in. */
@@ -287,29 +287,28 @@ ht_leaf_fits(HtLeafShape shape, HtEntry entry)
  */
 typedef struct HtLeafChange
 {
-	uint64_t	blocks;			/* bit b: the count or a slot of block b changed */
-	uint64_t	counts;			/* bit b: the count of block b changed */
-	uint64_t	separators;		/* bit i: separator i changed, and perhaps a pivot */
-	uint32_t	slots[HT_LEAF_MAX_BLOCKS];	/* bit i: slot i of the block changed */
+	uint64_t blocks;                    /* bit b: the count or a slot of block b changed */
+	uint64_t counts;                    /* bit b: the count of block b changed */
+	uint64_t separators;                /* bit i: separator i changed, and perhaps a pivot */
+	uint32_t slots[HT_LEAF_MAX_BLOCKS]; /* bit i: slot i of the block changed */
 } HtLeafChange;
 
 /* A range of bytes in a page. */
 typedef struct HtByteRange
 {
-	uint16_t	offset;
-	uint16_t	length;
+	uint16_t offset;
+	uint16_t length;
 } HtByteRange;
 
 /* The maximum number of ranges of a change. */
-#define HT_LEAF_MAX_RANGES	840
+#define HT_LEAF_MAX_RANGES 840
 
 typedef enum HtInsertResult
 {
-	HT_INSERTED,				/* the entry is now on the page */
-	HT_PRESENT,					/* it was there already; nothing changed */
-	HT_FULL,					/* no slot is free; nothing changed */
-	HT_NO_FIT					/* the leaf's shape cannot store the entry; nothing
-								 * changed */
+	HT_INSERTED, /* the entry is now on the page */
+	HT_PRESENT,  /* it was there already; nothing changed */
+	HT_FULL,     /* no slot is free; nothing changed */
+	HT_NO_FIT    /* the leaf's shape cannot store the entry; nothing changed */
 } HtInsertResult;
 
 /*
@@ -331,21 +330,20 @@ extern void ht_leaf_init(void *page, HtLeafShape shape);
 extern void ht_leaf_fill(void *page, HtLeafShape shape, const HtEntry *entries, int n);
 
 /* The number of entries on the page. */
-extern int	ht_leaf_count(const void *page);
+extern int ht_leaf_count(const void *page);
 
 /* The number of entries in a block, and the entry in a slot of it. */
-extern int	ht_leaf_block_count(const void *page, int block);
+extern int ht_leaf_block_count(const void *page, int block);
 extern HtEntry ht_leaf_entry(const void *page, int block, int slot);
 
 /* Copy all entries out, in order.  Returns their number. */
-extern int	ht_leaf_read(const void *page, HtEntry *out);
+extern int ht_leaf_read(const void *page, HtEntry *out);
 
 /*
  * Copy out, in order, the entries whose key is in low_key..high_key, both included.
  * Returns their number.  Reads only the blocks that can hold such entries.
  */
-extern int	ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_key,
-							   HtEntry *out);
+extern int ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_key, HtEntry *out);
 
 /*
  * Insert an entry into the next slot of its block.  A full block passes one entry on,
@@ -375,8 +373,7 @@ extern void ht_leaf_remove(void *page, const bool *dead, HtLeafChange *change);
  * small gap between them are merged, because a range of its own costs more.  Writes at
  * most HT_LEAF_MAX_RANGES ranges and returns their number.
  */
-extern int	ht_leaf_change_ranges(const void *page, const HtLeafChange *change,
-								  HtByteRange *ranges);
+extern int ht_leaf_change_ranges(const void *page, const HtLeafChange *change, HtByteRange *ranges);
 
 /*
  * The 128-byte lines of a change: bit i stands for the bytes from 128 * i on.
@@ -390,7 +387,7 @@ extern HtByteRange ht_leaf_hole(HtLeafShape shape);
  * The slot that holds an entry, counted from the first slot of the first block on; -1 if
  * the page does not have the entry.
  */
-extern int	ht_leaf_slot(const void *page, HtEntry entry);
+extern int ht_leaf_slot(const void *page, HtEntry entry);
 
 /*
  * Hints that entries are dead (hints.c).  None of the other functions looks at hints, or moves
@@ -399,27 +396,26 @@ extern int	ht_leaf_slot(const void *page, HtEntry entry);
  * exclusive lock.
  */
 extern bool ht_leaf_has_hints(const void *page);
-extern uint32_t ht_leaf_hints(const void *page, int block);	/* a bit for each slot */
+extern uint32_t ht_leaf_hints(const void *page, int block); /* a bit for each slot */
 extern void ht_leaf_set_hint(void *page, int slot);
 extern void ht_leaf_clear_hints(void *page, const HtLeafChange *change);
 
 /* ht_leaf_read_range() without entries that are hinted to be dead. */
-extern int	ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key,
-							  HtEntry *out);
+extern int ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key, HtEntry *out);
 
 /*
  * ht_leaf_read_range(), or ht_leaf_read_live() if "live" is true, for the first entries alone: it
  * ends with the block in which it has at least so many as "enough", which is not 0.  So if it
  * returns fewer, there are no others.
  */
-extern int	ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live,
-							  int enough, HtEntry *out);
+extern int ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live,
+							 int enough, HtEntry *out);
 
 /* The hints of n slots, at most 32, from bit "first" on. */
 static inline uint32_t
 ht_hints_load(const uint8_t *hints, int first, int n)
 {
-	uint64_t	word;
+	uint64_t word;
 
 	memcpy(&word, hints + first / 8, sizeof(word));
 	return (uint32_t) (word >> first % 8 & ((UINT64_C(1) << n) - 1));
@@ -451,20 +447,20 @@ extern const char *ht_leaf_read_checked(const void *page, HtEntry *out, int *n);
  * child i of a node is prefix_sum[node] + i (Equation 1).
  * ----------------------------------------------------------------
  */
-#define HT_MIN_FANOUT	8
-#define HT_MAX_FANOUT	128
-#define HT_MAX_LEVELS	11		/* enough for 2^32 leaves at any fanout */
+#define HT_MIN_FANOUT 8
+#define HT_MAX_FANOUT 128
+#define HT_MAX_LEVELS 11 /* enough for 2^32 leaves at any fanout */
 
 /* The shape of a segment with room for a given number of leaves. */
 typedef struct HtShape
 {
-	HtWidth		width;
-	int			fanout;
-	int			levels;			/* inner levels; 0 if there is just one leaf */
-	uint32_t	leaves;			/* room for this many leaves */
-	uint32_t	nodes;			/* inner nodes; also the number of the first leaf */
-	uint32_t	level_start[HT_MAX_LEVELS + 1];	/* first node of each level, root
-												 * first; level_start[levels] = nodes */
+	HtWidth width;
+	int fanout;
+	int levels;                              /* inner levels; 0 if there is just one leaf */
+	uint32_t leaves;                         /* room for this many leaves */
+	uint32_t nodes;                          /* inner nodes; also the number of the first leaf */
+	uint32_t level_start[HT_MAX_LEVELS + 1]; /* first node of each level, root first;
+											  * level_start[levels] = nodes */
 } HtShape;
 
 /*
@@ -477,8 +473,7 @@ extern void ht_shape_init(HtShape *shape, HtWidth width, int fanout, uint32_t le
 static inline uint32_t
 ht_shape_bottom_nodes(const HtShape *shape)
 {
-	return shape->levels == 0 ? 0 :
-		shape->nodes - shape->level_start[shape->levels - 1];
+	return shape->levels == 0 ? 0 : shape->nodes - shape->level_start[shape->levels - 1];
 }
 
 /* Size of one node of the key region in bytes, a multiple of 64. */
@@ -498,8 +493,8 @@ extern HtEntry ht_node_get(const void *node, HtWidth width, int fanout, int i);
  * key.  With HT_TID_MAX count_lt returns the last such child; count_le would count
  * unused separators if the key is the maximum.
  */
-extern int	ht_node_count_le(const void *node, HtWidth width, int fanout, HtEntry entry);
-extern int	ht_node_count_lt(const void *node, HtWidth width, int fanout, HtEntry entry);
+extern int ht_node_count_le(const void *node, HtWidth width, int fanout, HtEntry entry);
+extern int ht_node_count_lt(const void *node, HtWidth width, int fanout, HtEntry entry);
 
 /* ----------------------------------------------------------------
  *		Sorting (radix.c)
@@ -522,17 +517,17 @@ extern void ht_sort_entries(HtEntry *entries, HtEntry *scratch, size_t n);
  */
 typedef struct HtProbe
 {
-	uint64_t	key;
-	uint32_t	number;			/* index in the batch */
-	uint32_t	hint;			/* block of the leaf that probably has it */
+	uint64_t key;
+	uint32_t number; /* index in the batch */
+	uint32_t hint;   /* block of the leaf that probably has it */
 } HtProbe;
 
 typedef struct HtHit
 {
-	uint64_t	tid;
-	uint32_t	probe;			/* number of the probe */
-	uint32_t	all_visible;	/* nonzero: the caller knows that the TID's page is
-								 * all-visible; searches set 0 */
+	uint64_t tid;
+	uint32_t probe;       /* number of the probe */
+	uint32_t all_visible; /* nonzero: the caller knows that the TID's page is all-visible; searches
+						   * set 0 */
 } HtHit;
 
 /*
@@ -541,9 +536,9 @@ typedef struct HtHit
  * tree has tree_keys keys, a line has line_keys keys.  N = B - log2(2^B / T * K),
  * rounded up, which is log2(T / K), limited to 0..key_bits.
  */
-extern int	ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys);
+extern int ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys);
 
-#define HT_PSA_MAX_BITS	10
+#define HT_PSA_MAX_BITS 10
 
 /*
  * The state of sorting a batch.  The first four members are for callers, the others are
@@ -551,14 +546,13 @@ extern int	ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys);
  */
 typedef struct HtPsa
 {
-	HtProbe    *probes;
-	uint32_t	count;
-	uint32_t	sorted;			/* this many probes, from the first on, are in final
-								 * order */
-	uint32_t	largest;		/* number of probes in the largest radix partition */
-	uint32_t	partitions;
-	uint32_t	partition;		/* the next one to sort */
-	uint32_t	ends[1 << HT_PSA_MAX_BITS];
+	HtProbe *probes;
+	uint32_t count;
+	uint32_t sorted;  /* this many probes, from the first on, are in final order */
+	uint32_t largest; /* number of probes in the largest radix partition */
+	uint32_t partitions;
+	uint32_t partition; /* the next one to sort */
+	uint32_t ends[1 << HT_PSA_MAX_BITS];
 } HtPsa;
 
 /*
@@ -586,7 +580,7 @@ static inline void
 ht_prefetch(const void *at)
 {
 	__builtin_prefetch(at, 0, 2);
-	__asm__ volatile ("");
+	__asm__ volatile("");
 }
 
 /*
@@ -602,10 +596,10 @@ ht_prefetch_far(const void *at)
 }
 
 /* See HtSearch.has_hints. */
-#define HT_FEW_PROBES	4
+#define HT_FEW_PROBES 4
 
 /* Returned by HtSearch.range if its hits do not fit. */
-#define HT_NO_ROOM		UINT32_MAX
+#define HT_NO_ROOM UINT32_MAX
 
 /*
  * Functions that search leaf pages of any shape for probes, for one instruction set.  Hits
@@ -613,7 +607,7 @@ ht_prefetch_far(const void *at)
  */
 typedef struct HtSearch
 {
-	const char *name;			/* of the instruction set */
+	const char *name; /* of the instruction set */
 
 	/*
 	 * Find points, in any order.  Returns the number of answered probes, and in *found
@@ -621,37 +615,37 @@ typedef struct HtSearch
 	 * left than HT_LEAF_MAX_SLOTS.  Any hint is allowed; the right one, which
 	 * prefetch_blocks() sets, saves time.
 	 */
-	uint32_t	(*points) (const void *page, const HtProbe *probes, uint32_t n,
-						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
+	uint32_t (*points)(const void *page, const HtProbe *probes, uint32_t n, HtHit *hits,
+					   uint64_t *keys, uint32_t room, uint32_t *found);
 
 	/*
 	 * The same for ranges: each begins with its probe's key, and ends "length" above it, which is
 	 * no overflow.
 	 */
-	uint32_t	(*ranges) (const void *page, const HtProbe *probes, uint32_t n, uint64_t length,
-						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
+	uint32_t (*ranges)(const void *page, const HtProbe *probes, uint32_t n, uint64_t length,
+					   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
 
 	/*
 	 * Find the entries in low..high, in the order of their blocks; if "live", but those
 	 * that are hinted to be dead.  Returns the number of hits; or HT_NO_ROOM if they do not
 	 * fit, and then some may have been written.
 	 */
-	uint32_t	(*range) (const void *page, uint64_t low, uint64_t high, uint32_t probe,
-						  bool live, HtHit *hits, uint64_t *keys, uint32_t room);
+	uint32_t (*range)(const void *page, uint64_t low, uint64_t high, uint32_t probe, bool live,
+					  HtHit *hits, uint64_t *keys, uint32_t room);
 
 	/*
 	 * Whether hits of the probes may be hinted to be dead.  Of up to HT_FEW_PROBES probes it looks
 	 * only at the blocks that their hints name, otherwise at the whole page.
 	 */
-	bool		(*has_hints) (const void *page, const HtProbe *probes, uint32_t n);
+	bool (*has_hints)(const void *page, const HtProbe *probes, uint32_t n);
 
 	/*
 	 * Prefetch the lines of separators that probes will read; or, once these are in the
 	 * cache, the blocks and, if "hints", the hints that they have.  The page may change at the same
 	 * time.
 	 */
-	void		(*prefetch_separators) (const void *page, const HtProbe *probes, uint32_t n);
-	void		(*prefetch_blocks) (const void *page, HtProbe *probes, uint32_t n, bool hints);
+	void (*prefetch_separators)(const void *page, const HtProbe *probes, uint32_t n);
+	void (*prefetch_blocks)(const void *page, HtProbe *probes, uint32_t n, bool hints);
 } HtSearch;
 
 /*
@@ -661,4 +655,4 @@ typedef struct HtSearch
  */
 extern const HtSearch *ht_search(const char *name);
 
-#endif							/* HARMONIA_TREE_H */
+#endif /* HARMONIA_TREE_H */

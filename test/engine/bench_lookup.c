@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(harmonia_bench_lookup);
 
-#define SAMPLE_MAX		(1 << 24)
+#define SAMPLE_MAX (1 << 24)
 
 /*
  * A sample of the index's keys, in key order; palloc'd.  Probes are chosen from it, so all
@@ -29,16 +29,13 @@ PG_FUNCTION_INFO_V1(harmonia_bench_lookup);
 static uint64 *
 sample_keys(Relation index, uint32 *count, uint64 *entries)
 {
-	uint64	   *sample = palloc_extended(SAMPLE_MAX * sizeof(uint64), MCXT_ALLOC_HUGE);
-	HmHit	   *hits = palloc(10000 * sizeof(HmHit));
-	uint64	   *keys = palloc(10000 * sizeof(uint64));
-	uint64		low = 0,
-				high = UINT64_MAX,
-				seen = 0,
-				step = 1;
-	HmProbes	probes = {.count = 1, .low = &low, .high = &high};
-	HmLookup   *lookup = hm_lookup_create(index, 1);
-	uint32		n;
+	uint64 *sample = palloc_extended(SAMPLE_MAX * sizeof(uint64), MCXT_ALLOC_HUGE);
+	HmHit *hits = palloc(10000 * sizeof(HmHit));
+	uint64 *keys = palloc(10000 * sizeof(uint64));
+	uint64 low = 0, high = UINT64_MAX, seen = 0, step = 1;
+	HmProbes probes = {.count = 1, .low = &low, .high = &high};
+	HmLookup *lookup = hm_lookup_create(index, 1);
+	uint32 n;
 
 	*count = 0;
 	hm_lookup_start(lookup, &probes, NULL);
@@ -72,7 +69,7 @@ sample_keys(Relation index, uint32 *count, uint64 *entries)
 static double
 choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
 {
-	double		u = pg_prng_double(state);
+	double u = pg_prng_double(state);
 
 	if (strcmp(distribution, "uniform") == 0)
 		return u;
@@ -81,7 +78,7 @@ choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
 	if (strcmp(distribution, "gamma") == 0)
 	{
 		/* Shape 3: a sum of exponentials. */
-		double		sum = 0;
+		double sum = 0;
 
 		for (int j = 0; j < 3; j++)
 			sum -= log(1 - pg_prng_double(state));
@@ -90,7 +87,7 @@ choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
 	if (strcmp(distribution, "zipf") == 0)
 	{
 		/* Exponent 1; keys of neighbouring ranks are not neighbours. */
-		double		rank = exp(u * log(1e6));
+		double rank = exp(u * log(1e6));
 
 		return fmod(floor(rank) * 0.6180339887498949, 1);
 	}
@@ -114,8 +111,8 @@ cpu_seconds(void)
 static int
 compare_doubles(const void *a, const void *b)
 {
-	double		x = *(const double *) a;
-	double		y = *(const double *) b;
+	double x = *(const double *) a;
+	double y = *(const double *) b;
 
 	return (x > y) - (x < y);
 }
@@ -124,32 +121,29 @@ compare_doubles(const void *a, const void *b)
 Datum
 harmonia_bench_lookup(PG_FUNCTION_ARGS)
 {
-	Relation	index = index_open(PG_GETARG_OID(0), AccessShareLock);
-	uint32		batch = (uint32) PG_GETARG_INT32(1);
-	int			rounds = PG_GETARG_INT32(2);
-	char	   *distribution = text_to_cstring(PG_GETARG_TEXT_PP(3));
-	char	   *variant = text_to_cstring(PG_GETARG_TEXT_PP(5));
-	int			span = PG_GETARG_INT32(6);
+	Relation index = index_open(PG_GETARG_OID(0), AccessShareLock);
+	uint32 batch = (uint32) PG_GETARG_INT32(1);
+	int rounds = PG_GETARG_INT32(2);
+	char *distribution = text_to_cstring(PG_GETARG_TEXT_PP(3));
+	char *variant = text_to_cstring(PG_GETARG_TEXT_PP(5));
+	int span = PG_GETARG_INT32(6);
 	pg_prng_state state;
-	uint32		sample_count;
-	uint64		entries;
-	uint64	   *sample = sample_keys(index, &sample_count, &entries);
-	uint64	   *keys = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);
-	uint64	   *ends = NULL;
-	uint64		width;
-	double	   *times;
-	uint32		room = 4096;
-	HmHit	   *hits = palloc(room * sizeof(HmHit));
-	HmLookup   *lookup = hm_lookup_create(index, batch);
-	HmProbes	probes = {.count = batch, .low = keys};
+	uint32 sample_count;
+	uint64 entries;
+	uint64 *sample = sample_keys(index, &sample_count, &entries);
+	uint64 *keys = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);
+	uint64 *ends = NULL;
+	uint64 width;
+	double *times;
+	uint32 room = 4096;
+	HmHit *hits = palloc(room * sizeof(HmHit));
+	HmLookup *lookup = hm_lookup_create(index, batch);
+	HmProbes probes = {.count = batch, .low = keys};
 	HmLookupStats before;
-	double		best = 0,
-				total = 0,
-				sort_ns = 0,
-				search_ns = 0;
-	TupleDesc	descriptor;
-	Datum		values[9];
-	bool		nulls[9] = {false};
+	double best = 0, total = 0, sort_ns = 0, search_ns = 0;
+	TupleDesc descriptor;
+	Datum values[9];
+	bool nulls[9] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -161,17 +155,18 @@ harmonia_bench_lookup(PG_FUNCTION_ARGS)
 	times = palloc(rounds * sizeof(double));
 
 	/* The average width of so many entries */
-	width = (uint64) ((span - 1) * (double) (sample[sample_count - 1] - sample[0]) / Max(entries - 1, 1));
+	width = (uint64) ((span - 1) * (double) (sample[sample_count - 1] - sample[0]) /
+					  Max(entries - 1, 1));
 	if (span > 1)
 		probes.high = ends = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);
 
 	for (int round = 0; round < rounds; round++)
 	{
-		double		seconds;
+		double seconds;
 
 		for (uint32 i = 0; i < batch; i++)
 		{
-			double		place = choose(distribution, &state, i, batch);
+			double place = choose(distribution, &state, i, batch);
 
 			place = Min(Max(place, 0), 1);
 			keys[i] = sample[Min((uint32) (place * sample_count), sample_count - 1)];

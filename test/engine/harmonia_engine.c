@@ -28,28 +28,26 @@ PG_FUNCTION_INFO_V1(harmonia_engine_move);
 static void *
 array_keys(const HmKeyType *type, ArrayType *array, int *count)
 {
-	Oid			element = ARR_ELEMTYPE(array);
-	int16		length;
-	bool		by_value;
-	char		align;
-	Datum	   *values;
-	bool	   *nulls;
-	Size		key_size = hm_key_size(type->width);
-	void	   *keys;
+	Oid element = ARR_ELEMTYPE(array);
+	int16 length;
+	bool by_value;
+	char align;
+	Datum *values;
+	bool *nulls;
+	Size key_size = hm_key_size(type->width);
+	void *keys;
 
 	if (element != type->type)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the index has keys of type %s, not %s",
-						format_type_be(type->type), format_type_be(element))));
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+						errmsg("the index has keys of type %s, not %s", format_type_be(type->type),
+							   format_type_be(element))));
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls, count);
 	keys = palloc(Max(*count, 1) * key_size);
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a key is null")));
+			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a key is null")));
 		hm_key_put(keys, key_size, i, type->normalise(values[i]));
 	}
 	return keys;
@@ -59,8 +57,8 @@ array_keys(const HmKeyType *type, ArrayType *array, int *count)
 static Datum
 key_numeric(HmKey key)
 {
-	char		digits[40] = "";
-	int			at = lengthof(digits) - 1;
+	char digits[40] = "";
+	int at = lengthof(digits) - 1;
 
 	do
 	{
@@ -76,18 +74,17 @@ Datum
 harmonia_engine_lookup(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Relation	index;
+	Relation index;
 	const HmKeyType *type;
-	HmProbes	probes = {0};
-	HmLookup   *lookup;
-	HmHit	   *hits;
-	Size		key_size;
-	void	   *keys;
-	uint8	   *done = NULL;
-	int			count,
-				portion;
-	char	   *between = NULL;
-	uint32		n;
+	HmProbes probes = {0};
+	HmLookup *lookup;
+	HmHit *hits;
+	Size key_size;
+	void *keys;
+	uint8 *done = NULL;
+	int count, portion;
+	char *between = NULL;
+	uint32 n;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3) || PG_ARGISNULL(5))
@@ -99,8 +96,8 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	probes.count = (uint32) count;
 	if (!PG_ARGISNULL(2))
 	{
-		int			high_count;
-		void	   *high = array_keys(type, PG_GETARG_ARRAYTYPE_P(2), &high_count);
+		int high_count;
+		void *high = array_keys(type, PG_GETARG_ARRAYTYPE_P(2), &high_count);
 
 		if (high_count != count)
 			elog(ERROR, "arrays differ in length");
@@ -120,19 +117,17 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	hits = palloc(portion * sizeof(HmHit));
 	keys = palloc(portion * key_size);
 	lookup = hm_lookup_create(index, probes.count);
-	if (!PG_ARGISNULL(6) &&
-		!hm_lookup_set_variant(lookup, text_to_cstring(PG_GETARG_TEXT_PP(6))))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("this machine does not support the variant")));
+	if (!PG_ARGISNULL(6) && !hm_lookup_set_variant(lookup, text_to_cstring(PG_GETARG_TEXT_PP(6))))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("this machine does not support the variant")));
 	hm_lookup_start(lookup, &probes, done);
 	while ((n = hm_lookup_next(lookup, hits, keys, (uint32) portion)) > 0)
 	{
 		for (uint32 i = 0; i < n; i++)
 		{
 			ItemPointerData tid;
-			Datum		values[3];
-			bool		nulls[3] = {false};
+			Datum values[3];
+			bool nulls[3] = {false};
 
 			CHECK_FOR_INTERRUPTS();
 			if (done != NULL)
@@ -161,17 +156,16 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 Datum
 harmonia_engine_move(PG_FUNCTION_ARGS)
 {
-	Relation	index = index_open(PG_GETARG_OID(0), RowExclusiveLock);
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
-	int			movements = 0;
+	Relation index = index_open(PG_GETARG_OID(0), RowExclusiveLock);
+	HmPosition position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	int movements = 0;
 
 	for (;;)
 	{
-		Buffer		header = hm_segment_enter(index, &position, HM_AT_OR_AFTER,
-											  BUFFER_LOCK_SHARE);
+		Buffer header = hm_segment_enter(index, &position, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
 		HmSegmentName name;
-		HtEntry		high;
-		HmSpecial  *special;
+		HtEntry high;
+		HmSpecial *special;
 
 		/* BufferIsValid() may evaluate its argument several times. */
 		if (!BufferIsValid(header))

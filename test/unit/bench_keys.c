@@ -19,9 +19,9 @@
 #include "../../src/tree/wide.h"
 
 /* The number of leaves that are prefetched at a time. */
-#define AHEAD		64
-#define TENANTS		1000
-#define ROUNDS		7
+#define AHEAD 64
+#define TENANTS 1000
+#define ROUNDS 7
 
 static uint64_t random_state = 1;
 
@@ -55,7 +55,7 @@ seconds(void)
 static void *
 allocate(size_t size)
 {
-	void	   *p;
+	void *p;
 
 	if (posix_memalign(&p, HT_PAGE_SIZE, size) != 0)
 	{
@@ -68,8 +68,8 @@ allocate(size_t size)
 static int
 compare_doubles(const void *a, const void *b)
 {
-	double		x = *(const double *) a;
-	double		y = *(const double *) b;
+	double x = *(const double *) a;
+	double y = *(const double *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -82,8 +82,8 @@ compare_doubles(const void *a, const void *b)
 int
 main(int argc, char **argv)
 {
-	int			bits = argc > 1 ? atoi(argv[1]) : 22;
-	uint32_t	batch = argc > 2 ? (uint32_t) strtoul(argv[2], NULL, 0) : 1000000;
+	int bits = argc > 1 ? atoi(argv[1]) : 22;
+	uint32_t batch = argc > 2 ? (uint32_t) strtoul(argv[2], NULL, 0) : 1000000;
 	const char *set = argc > 3 ? argv[3] : NULL;
 
 	for (int tenants = 0; tenants < 2; tenants++)

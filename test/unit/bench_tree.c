@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGES	1024			/* more than the first-level cache holds, like real ones */
+#define PAGES 1024 /* more than the first-level cache holds, like real ones */
 
 static uint64_t random_state = 1;
 
@@ -43,23 +43,23 @@ seconds(void)
 static void *
 allocate(size_t size)
 {
-	void	   *p = malloc(size);
+	void *p = malloc(size);
 
 	if (p == NULL)
 	{
 		fprintf(stderr, "out of memory\n");
 		exit(1);
 	}
-	memset(p, 0, size);			/* map it before the clock runs */
+	memset(p, 0, size); /* map it before the clock runs */
 	return p;
 }
 
 static void
 bench_sort(const char *name, uint64_t mask, size_t n)
 {
-	HtEntry    *entries = allocate(n * sizeof(HtEntry));
-	HtEntry    *scratch = allocate(n * sizeof(HtEntry));
-	double		start;
+	HtEntry *entries = allocate(n * sizeof(HtEntry));
+	HtEntry *scratch = allocate(n * sizeof(HtEntry));
+	double start;
 
 	for (size_t i = 0; i < n; i++)
 	{
@@ -75,7 +75,10 @@ bench_sort(const char *name, uint64_t mask, size_t n)
 
 typedef enum Order
 {
-	RANDOM, ASCENDING, DESCENDING, ONE_KEY
+	RANDOM,
+	ASCENDING,
+	DESCENDING,
+	ONE_KEY
 } Order;
 
 /* Insert into all pages in turn until they hold "to" percent. */
@@ -83,29 +86,29 @@ static void
 bench_insert(HtLeafShape shape, Order order, int from, int to)
 {
 	static const char *const names[] = {"random", "ascending", "descending", "one key"};
-	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			capacity = ht_leaf_capacity(shape);
-	int			first = capacity * from / 100;
-	int			last = capacity * to / 100;
-	HtEntry    *entries = allocate((size_t) PAGES * capacity * sizeof(HtEntry));
-	HtEntry    *scratch = allocate(capacity * sizeof(HtEntry));
-	int			inserts = PAGES * (last - first);
-	long		bytes = 0;
-	long		log_ranges = 0;
-	double		start;
-	double		elapsed;
+	char *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
+	int capacity = ht_leaf_capacity(shape);
+	int first = capacity * from / 100;
+	int last = capacity * to / 100;
+	HtEntry *entries = allocate((size_t) PAGES * capacity * sizeof(HtEntry));
+	HtEntry *scratch = allocate(capacity * sizeof(HtEntry));
+	int inserts = PAGES * (last - first);
+	long bytes = 0;
+	long log_ranges = 0;
+	double start;
+	double elapsed;
 
 	for (int page = 0; page < PAGES; page++)
 	{
-		HtEntry    *mine = entries + (size_t) page * capacity;
+		HtEntry *mine = entries + (size_t) page * capacity;
 
 		for (int i = 0; i < capacity; i++)
 		{
 			mine[i].tid = rnd_tid();
-			mine[i].key = order == ONE_KEY ? 42 :
-				order == ASCENDING ? (uint64_t) i * 5 :
-				order == DESCENDING ? (uint64_t) (capacity - i) * 5 :
-				rnd() & ht_class_max(shape.bits);
+			mine[i].key = order == ONE_KEY    ? 42 :
+						  order == ASCENDING  ? (uint64_t) i * 5 :
+						  order == DESCENDING ? (uint64_t) (capacity - i) * 5 :
+												rnd() & ht_class_max(shape.bits);
 		}
 		if (first > 0)
 			ht_sort_entries(mine, scratch, first);
@@ -115,7 +118,7 @@ bench_insert(HtLeafShape shape, Order order, int from, int to)
 	/* Twice: a copy of the pages gives the time, the pages give the bytes. */
 	for (int pass = 0; pass < 2; pass++)
 	{
-		char	   *copy = allocate((size_t) PAGES * HT_PAGE_SIZE);
+		char *copy = allocate((size_t) PAGES * HT_PAGE_SIZE);
 
 		memcpy(copy, pages, (size_t) PAGES * HT_PAGE_SIZE);
 		start = seconds();
@@ -124,7 +127,7 @@ bench_insert(HtLeafShape shape, Order order, int from, int to)
 			{
 				HtLeafChange change = {0};
 				HtByteRange ranges[HT_LEAF_MAX_RANGES];
-				int			n;
+				int n;
 
 				ht_leaf_insert(copy + (size_t) page * HT_PAGE_SIZE,
 							   entries[(size_t) page * capacity + i], &change);
@@ -139,9 +142,9 @@ bench_insert(HtLeafShape shape, Order order, int from, int to)
 			elapsed = seconds() - start;
 		free(copy);
 	}
-	printf("insert %d-bit %s, %d%% to %d%% full: %.1f ns, %.1f bytes in %.1f ranges\n",
-		   shape.bits, names[order], from, to, elapsed / inserts * 1e9,
-		   (double) bytes / inserts, (double) log_ranges / inserts);
+	printf("insert %d-bit %s, %d%% to %d%% full: %.1f ns, %.1f bytes in %.1f ranges\n", shape.bits,
+		   names[order], from, to, elapsed / inserts * 1e9, (double) bytes / inserts,
+		   (double) log_ranges / inserts);
 	free(pages);
 	free(entries);
 	free(scratch);
@@ -151,16 +154,16 @@ bench_insert(HtLeafShape shape, Order order, int from, int to)
 static void
 bench_search(HtLeafShape shape)
 {
-	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			n = ht_leaf_capacity(shape) * 7 / 10;
-	HtEntry    *entries = allocate((size_t) PAGES * n * sizeof(HtEntry));
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	long		found = 0;
-	double		start;
+	char *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
+	int n = ht_leaf_capacity(shape) * 7 / 10;
+	HtEntry *entries = allocate((size_t) PAGES * n * sizeof(HtEntry));
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	long found = 0;
+	double start;
 
 	for (int page = 0; page < PAGES; page++)
 	{
-		HtEntry    *mine = entries + (size_t) page * n;
+		HtEntry *mine = entries + (size_t) page * n;
 
 		for (int i = 0; i < n; i++)
 		{
@@ -174,10 +177,9 @@ bench_search(HtLeafShape shape)
 	for (int i = 0; i < n; i++)
 		for (int page = 0; page < PAGES; page++)
 		{
-			uint64_t	key = entries[(size_t) page * n + (i * 7919 + page * 31) % n].key;
+			uint64_t key = entries[(size_t) page * n + (i * 7919 + page * 31) % n].key;
 
-			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE,
-										key, key, out);
+			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE, key, key, out);
 		}
 	printf("search %d-bit: %.1f ns (%ld found)\n", shape.bits,
 		   (seconds() - start) / ((double) PAGES * n) * 1e9, found);
@@ -189,18 +191,18 @@ bench_search(HtLeafShape shape)
 static void
 bench_read(HtLeafShape shape, bool inserted)
 {
-	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			n = ht_leaf_capacity(shape) * 7 / 10;
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	int			rounds = 50;
-	long		found = 0;
-	double		start;
+	char *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
+	int n = ht_leaf_capacity(shape) * 7 / 10;
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	int rounds = 50;
+	long found = 0;
+	double start;
 
 	for (int page = 0; page < PAGES; page++)
 	{
-		char	   *to = pages + (size_t) page * HT_PAGE_SIZE;
-		int			built = inserted ? n / 2 : n;
+		char *to = pages + (size_t) page * HT_PAGE_SIZE;
+		int built = inserted ? n / 2 : n;
 		HtLeafChange change = {0};
 
 		for (int i = 0; i < n; i++)
@@ -216,23 +218,23 @@ bench_read(HtLeafShape shape, bool inserted)
 	start = seconds();
 	for (int i = 0; i < rounds; i++)
 		for (int page = 0; page < PAGES; page++)
-			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE,
-										0, ht_class_max(shape.bits) - 1, out);
-	printf("read %d-bit, %s: %.2f ns an entry (%ld)\n", shape.bits,
-		   inserted ? "inserted" : "built", (seconds() - start) / found * 1e9, found);
+			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE, 0,
+										ht_class_max(shape.bits) - 1, out);
+	printf("read %d-bit, %s: %.2f ns an entry (%ld)\n", shape.bits, inserted ? "inserted" : "built",
+		   (seconds() - start) / found * 1e9, found);
 	free(pages);
 }
 
 static void
 bench_node(HtWidth width, int fanout)
 {
-	size_t		size = ht_node_size(width, fanout);
-	char	   *nodes = allocate(PAGES * size);
-	HtEntry    *separators = allocate(fanout * sizeof(HtEntry));
-	HtEntry    *scratch = allocate(fanout * sizeof(HtEntry));
-	int			searches = 4000 * PAGES;
-	long		sum = 0;
-	double		start;
+	size_t size = ht_node_size(width, fanout);
+	char *nodes = allocate(PAGES * size);
+	HtEntry *separators = allocate(fanout * sizeof(HtEntry));
+	HtEntry *scratch = allocate(fanout * sizeof(HtEntry));
+	int searches = 4000 * PAGES;
+	long sum = 0;
+	double start;
 
 	for (int node = 0; node < PAGES; node++)
 	{
@@ -245,7 +247,7 @@ bench_node(HtWidth width, int fanout)
 	start = seconds();
 	for (int i = 0; i < searches; i++)
 	{
-		HtEntry		entry = {rnd() & ht_key_max(width), 0};
+		HtEntry entry = {rnd() & ht_key_max(width), 0};
 
 		sum += ht_node_count_le(nodes + (i % PAGES) * size, width, fanout, entry);
 	}
@@ -259,7 +261,7 @@ bench_node(HtWidth width, int fanout)
 int
 main(int argc, char **argv)
 {
-	size_t		n = argc > 1 ? strtoull(argv[1], NULL, 0) : 20000000;
+	size_t n = argc > 1 ? strtoull(argv[1], NULL, 0) : 20000000;
 	const HtWidth widths[] = {HT_WIDTH32, HT_WIDTH64};
 
 	bench_sort("random 64-bit keys", UINT64_MAX, n);

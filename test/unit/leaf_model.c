@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const unsigned char foreign = 0xA5;	/* fills bytes that are not the engine's */
+static const unsigned char foreign = 0xA5; /* fills bytes that are not the engine's */
 
 void
 leaf_paint_hole(Leaf *leaf)
@@ -22,7 +22,7 @@ leaf_paint_hole(Leaf *leaf)
 Leaf *
 leaf_create(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = allocate(sizeof(Leaf));
+	Leaf *leaf = allocate(sizeof(Leaf));
 
 	memset(leaf, 0, sizeof(*leaf));
 	leaf->shape = random_shape(bits, tid_bytes);
@@ -48,8 +48,8 @@ void
 leaf_log(Leaf *leaf)
 {
 	HtByteRange ranges[HT_LEAF_MAX_RANGES + 1];
-	int			end = HT_PAGE_START - 8;
-	int			n;
+	int end = HT_PAGE_START - 8;
+	int n;
 
 	memset(ranges, 0, sizeof(ranges));
 	n = ht_leaf_change_ranges(leaf->page, &leaf->change, ranges);
@@ -58,11 +58,10 @@ leaf_log(Leaf *leaf)
 	for (int i = 0; i < n && !failed(); i++)
 	{
 		expect(ranges[i].length > 0 && ranges[i].offset > end + 4 &&
-			   ranges[i].offset + ranges[i].length <= HT_PAGE_END,
+				   ranges[i].offset + ranges[i].length <= HT_PAGE_END,
 			   "range %d is %d+%d after %d", i, ranges[i].offset, ranges[i].length, end);
 		end = ranges[i].offset + ranges[i].length;
-		memcpy(leaf->logged + ranges[i].offset, leaf->page + ranges[i].offset,
-			   ranges[i].length);
+		memcpy(leaf->logged + ranges[i].offset, leaf->page + ranges[i].offset, ranges[i].length);
 		leaf->bytes += ranges[i].length + sizeof(HtByteRange);
 	}
 	for (int i = 0; i < HT_PAGE_SIZE; i++)
@@ -77,7 +76,7 @@ leaf_log(Leaf *leaf)
 static int
 leaf_position(const Leaf *leaf, HtEntry entry)
 {
-	int			i = 0;
+	int i = 0;
 
 	while (i < leaf->n && ht_entry_cmp(leaf->model[i], entry) < 0)
 		i++;
@@ -87,9 +86,9 @@ leaf_position(const Leaf *leaf, HtEntry entry)
 void
 leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 {
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	int			n = ht_leaf_read_range(leaf->page, low, high, out);
-	int			expected = 0;
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	int n = ht_leaf_read_range(leaf->page, low, high, out);
+	int expected = 0;
 
 	for (int i = 0; i < leaf->n; i++)
 	{
@@ -97,8 +96,8 @@ leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 			continue;
 		if (expected < n)
 			expect(ht_entry_cmp(out[expected], leaf->model[i]) == 0,
-				   "entry %d of range %llx..%llx is wrong", expected,
-				   (unsigned long long) low, (unsigned long long) high);
+				   "entry %d of range %llx..%llx is wrong", expected, (unsigned long long) low,
+				   (unsigned long long) high);
 		expected++;
 	}
 	expect(n == expected, "%d of %d entries in range %llx..%llx", n, expected,
@@ -107,23 +106,27 @@ leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 }
 
 void
-leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live, const HtEntry *all, int count)
+leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live, const HtEntry *all,
+				 int count)
 {
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	int			enough = 1 + (int) rnd_below(rnd_below(2) ? 40 : HT_LEAF_MAX_ENTRIES);
-	int			n = ht_leaf_read_some(leaf->page, low, high, live, enough, out);
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	int enough = 1 + (int) rnd_below(rnd_below(2) ? 40 : HT_LEAF_MAX_ENTRIES);
+	int n = ht_leaf_read_some(leaf->page, low, high, live, enough, out);
 
-	expect(n == count || n >= enough, "%d entries are read, of %d, which are not the %d that are enough", n, count, enough);
-	expect(n < enough + ht_leaf_slots(leaf->shape), "%d entries are read, where %d are enough", n, enough);
+	expect(n == count || n >= enough,
+		   "%d entries are read, of %d, which are not the %d that are enough", n, count, enough);
+	expect(n < enough + ht_leaf_slots(leaf->shape), "%d entries are read, where %d are enough", n,
+		   enough);
 	for (int i = 0; i < n && !failed(); i++)
-		expect(i < count && ht_entry_cmp(out[i], all[i]) == 0, "entry %d of the first %d is wrong", i, n);
+		expect(i < count && ht_entry_cmp(out[i], all[i]) == 0, "entry %d of the first %d is wrong",
+			   i, n);
 }
 
 uint64_t
 leaf_probe(const Leaf *leaf)
 {
-	uint64_t	base = leaf->shape.base;
-	uint64_t	max = ht_class_max(leaf->shape.bits);
+	uint64_t base = leaf->shape.base;
+	uint64_t max = ht_class_max(leaf->shape.bits);
 
 	switch (rnd_below(leaf->n > 0 ? 6 : 4))
 	{
@@ -155,16 +158,17 @@ leaf_expect_foreign(const Leaf *leaf)
 void
 leaf_verify(const Leaf *leaf)
 {
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	HtEntry		checked_out[HT_LEAF_MAX_ENTRIES];
-	int			checked;
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	HtEntry checked_out[HT_LEAF_MAX_ENTRIES];
+	int checked;
 	const char *complaint = ht_leaf_read_checked(leaf->page, checked_out, &checked);
-	int			n = ht_leaf_read(leaf->page, out);
+	int n = ht_leaf_read(leaf->page, out);
 
 	expect(complaint == NULL, "%s", complaint ? complaint : "");
 	expect(checked == n, "read %d entries while checking, and %d", checked, n);
 	for (int i = 0; i < n && checked == n; i++)
-		expect(ht_entry_cmp(checked_out[i], out[i]) == 0, "entry %d is wrong if the page is checked", i);
+		expect(ht_entry_cmp(checked_out[i], out[i]) == 0,
+			   "entry %d is wrong if the page is checked", i);
 	expect(ht_leaf_count(leaf->page) == leaf->n, "count is wrong");
 	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
 	if (n == leaf->n)
@@ -174,7 +178,7 @@ leaf_verify(const Leaf *leaf)
 	leaf_expect_range(leaf, 0, UINT64_MAX);
 	for (int i = 0; i < 4; i++)
 	{
-		uint64_t	key = leaf_probe(leaf);
+		uint64_t key = leaf_probe(leaf);
 
 		leaf_expect_range(leaf, key, key);
 		leaf_expect_range(leaf, key, leaf_probe(leaf));
@@ -186,14 +190,15 @@ leaf_verify(const Leaf *leaf)
 static HtInsertResult
 try_to_add(Leaf *leaf, HtEntry entry, bool above_all)
 {
-	char		before[HT_PAGE_SIZE];
-	int			end = rnd_below(2) ? HT_LEAF_MAX_BLOCKS : rnd_below(ht_leaf_blocks(leaf->shape));
+	char before[HT_PAGE_SIZE];
+	int end = rnd_below(2) ? HT_LEAF_MAX_BLOCKS : rnd_below(ht_leaf_blocks(leaf->shape));
 	HtInsertResult result;
 
 	memcpy(before, leaf->page, HT_PAGE_SIZE);
 	result = ht_leaf_add(leaf->page, entry, end, &leaf->change);
 	if (result != HT_INSERTED)
-		expect(memcmp(before, leaf->page, HT_PAGE_SIZE) == 0, "page changed although nothing was added");
+		expect(memcmp(before, leaf->page, HT_PAGE_SIZE) == 0,
+			   "page changed although nothing was added");
 	else if (above_all)
 		expect(leaf->n < end * ht_leaf_slots(leaf->shape), "entry was added behind block %d", end);
 	return result;
@@ -202,7 +207,7 @@ try_to_add(Leaf *leaf, HtEntry entry, bool above_all)
 HtInsertResult
 leaf_insert(Leaf *leaf, HtEntry entry)
 {
-	int			at = leaf_position(leaf, entry);
+	int at = leaf_position(leaf, entry);
 	HtInsertResult expected = HT_INSERTED;
 	HtInsertResult result;
 
@@ -229,7 +234,7 @@ leaf_insert(Leaf *leaf, HtEntry entry)
 static void
 leaf_remove(Leaf *leaf, const bool *dead)
 {
-	int			n = 0;
+	int n = 0;
 
 	ht_leaf_remove(leaf->page, dead, &leaf->change);
 	for (int i = 0; i < leaf->n; i++)
@@ -242,11 +247,11 @@ leaf_remove(Leaf *leaf, const bool *dead)
 void
 leaf_remove_some(Leaf *leaf)
 {
-	bool		dead[HT_LEAF_MAX_ENTRIES];
-	int			percent = (const int[]) {1, 10, 50, 90, 99}[rnd_below(5)];
-	int			kind = rnd_below(5);
-	int			start = rnd_below(leaf->n + 1);
-	int			end = kind == 0 ? leaf->n : start + rnd_below(leaf->n - start + 1);
+	bool dead[HT_LEAF_MAX_ENTRIES];
+	int percent = (const int[]){1, 10, 50, 90, 99}[rnd_below(5)];
+	int kind = rnd_below(5);
+	int start = rnd_below(leaf->n + 1);
+	int end = kind == 0 ? leaf->n : start + rnd_below(leaf->n - start + 1);
 
 	for (int i = 0; i < leaf->n; i++)
 	{
@@ -273,8 +278,8 @@ HtEntry
 pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 {
 	static uint64_t run = 0;
-	uint64_t	max = ht_class_max(shape.bits);
-	HtEntry		entry = {rnd() & max, rnd_tid_of(shape.tid_bytes)};
+	uint64_t max = ht_class_max(shape.bits);
+	HtEntry entry = {rnd() & max, rnd_tid_of(shape.tid_bytes)};
 
 	switch (pattern)
 	{
@@ -299,7 +304,7 @@ pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 			entry.key = max;
 			break;
 		case EXTREMES:
-			entry.key = (const uint64_t[]) {0, 1, max - 1, max}[rnd_below(4)];
+			entry.key = (const uint64_t[]){0, 1, max - 1, max}[rnd_below(4)];
 			break;
 		case RUNS:
 			if (rnd_below(30) == 0)
@@ -321,6 +326,5 @@ pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 uint8_t *
 leaf_block(const Leaf *leaf, int block)
 {
-	return (uint8_t *) leaf->page + ht_leaf_blocks_at(leaf->shape) +
-		block * HT_LEAF_BLOCK_SIZE;
+	return (uint8_t *) leaf->page + ht_leaf_blocks_at(leaf->shape) + block * HT_LEAF_BLOCK_SIZE;
 }

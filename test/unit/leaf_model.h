@@ -11,13 +11,13 @@
 typedef struct Leaf
 {
 	HtLeafShape shape;
-	char	   *allocation;
-	char	   *page;			/* aligned to 8 bytes, not to 16 */
-	char	   *logged;
+	char *allocation;
+	char *page; /* aligned to 8 bytes, not to 16 */
+	char *logged;
 	HtLeafChange change;
-	HtEntry		model[HT_LEAF_MAX_ENTRIES];
-	int			n;
-	size_t		bytes;			/* logged so far */
+	HtEntry model[HT_LEAF_MAX_ENTRIES];
+	int n;
+	size_t bytes; /* logged so far */
 } Leaf;
 
 typedef enum Pattern
@@ -25,13 +25,13 @@ typedef enum Pattern
 	RANDOM_KEYS,
 	ASCENDING,
 	DESCENDING,
-	NARROW,						/* so few keys and TIDs that entries repeat */
+	NARROW, /* so few keys and TIDs that entries repeat */
 	ONE_KEY,
 	ONE_KEY_ASCENDING,
 	MAX_KEY,
-	EXTREMES,					/* 0, 1, max - 1, max */
-	RUNS,						/* ascending, from starts that change */
-	FIRST_KEY,					/* mostly the first of a few keys, with ascending TIDs */
+	EXTREMES,  /* 0, 1, max - 1, max */
+	RUNS,      /* ascending, from starts that change */
+	FIRST_KEY, /* mostly the first of a few keys, with ascending TIDs */
 	N_PATTERNS
 } Pattern;
 
@@ -51,8 +51,12 @@ extern void leaf_fill(Leaf *leaf, int n);
 extern void leaf_verify(const Leaf *leaf);
 extern void leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high);
 
-/* Expect that so many entries of a range as are enough are the first ones of "all", of which there are "count". */
-extern void leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live, const HtEntry *all, int count);
+/*
+ * Expect that so many entries of a range as are enough are the first ones of "all", of which there
+ * are "count".
+ */
+extern void leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live,
+							 const HtEntry *all, int count);
 
 /* Expect that nothing was written outside of the engine's part of the page, or into its hole. */
 extern void leaf_expect_foreign(const Leaf *leaf);
@@ -72,4 +76,4 @@ extern uint8_t *leaf_block(const Leaf *leaf, int block);
 /* The i-th entry of a pattern. */
 extern HtEntry pattern_entry(Pattern pattern, HtLeafShape shape, int i);
 
-#endif							/* HARMONIA_LEAF_MODEL_H */
+#endif /* HARMONIA_LEAF_MODEL_H */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-static int	tests_run = 0;
-static int	tests_failed = 0;
+static int tests_run = 0;
+static int tests_failed = 0;
 static uint64_t random_state;
 
 /* The first failure of the current test; empty if there is none. */
@@ -33,10 +33,10 @@ tap_finish(void)
 }
 
 void
-expect_at(const char *file, int line, bool good, const char *fmt,...)
+expect_at(const char *file, int line, bool good, const char *fmt, ...)
 {
-	va_list		args;
-	int			n;
+	va_list args;
+	int n;
 
 	if (good || failed())
 		return;
@@ -63,9 +63,9 @@ process_status(void)
 }
 
 void
-report(const char *fmt,...)
+report(const char *fmt, ...)
 {
-	va_list		args;
+	va_list args;
 
 	printf("%sok %d - ", failed() ? "not " : "", ++tests_run);
 	va_start(args, fmt);
@@ -85,7 +85,7 @@ report(const char *fmt,...)
 uint64_t
 rnd(void)
 {
-	uint64_t	z = (random_state += UINT64_C(0x9E3779B97F4A7C15));
+	uint64_t z = (random_state += UINT64_C(0x9E3779B97F4A7C15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -127,8 +127,8 @@ ascending_tid(int i)
 HtLeafShape
 random_shape(int bits, int tid_bytes)
 {
-	uint64_t	highest = UINT64_MAX - ht_class_max(bits);
-	uint64_t	base = rnd();
+	uint64_t highest = UINT64_MAX - ht_class_max(bits);
+	uint64_t base = rnd();
 
 	switch (rnd_below(5))
 	{
@@ -150,7 +150,7 @@ random_shape(int bits, int tid_bytes)
 void *
 allocate(size_t size)
 {
-	void	   *p = malloc(size);
+	void *p = malloc(size);
 
 	if (p == NULL)
 	{

@@ -11,25 +11,27 @@
 extern void tap_start(int argc, char **argv);
 
 /* Print the plan; returns the exit status. */
-extern int	tap_finish(void);
+extern int tap_finish(void);
 
 /* A test is a series of expectations and the report that ends it. */
 #define expect(good, ...) expect_at(__FILE__, __LINE__, (good), __VA_ARGS__)
-extern void expect_at(const char *file, int line, bool good, const char *fmt,...)
-			__attribute__((format(printf, 4, 5)));
-extern void report(const char *fmt,...) __attribute__((format(printf, 1, 2)));
+extern void expect_at(const char *file, int line, bool good, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+extern void report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Has the current test failed?  Only the first failure is reported. */
 extern bool failed(void);
 
 /* In a process of a test: print why it has failed, if it has; returns its exit status. */
-extern int	process_status(void);
+extern int process_status(void);
 
 extern uint64_t rnd(void);
 
-/* Go on with the random numbers of another seed: one that rnd() returned for a process that begins. */
+/*
+ * Go on with the random numbers of another seed: one that rnd() returned for a process that begins.
+ */
 extern void rnd_start(uint64_t seed);
-extern int	rnd_below(int n);
+extern int rnd_below(int n);
 extern uint64_t rnd_tid(void);
 
 /* A TID that so many bytes can store. */
@@ -45,12 +47,12 @@ extern HtLeafShape random_shape(int bits, int tid_bytes);
 extern void *allocate(size_t size);
 
 /* for qsort() */
-extern int	compare_entries(const void *a, const void *b);
+extern int compare_entries(const void *a, const void *b);
 
 static inline HtEntry
 make_entry(uint64_t key, uint64_t tid)
 {
-	HtEntry		entry = {key, tid};
+	HtEntry entry = {key, tid};
 
 	return entry;
 }
@@ -73,4 +75,4 @@ extern void test_psa(void);
 extern void test_search(int bits, int tid_bytes);
 extern void test_wide(void);
 
-#endif							/* HARMONIA_TAP_H */
+#endif /* HARMONIA_TAP_H */

@@ -14,11 +14,11 @@
 
 #include "../../src/device/costs.h"
 
-#define MAX_CLIENTS		64
-#define NEVER			1e300
+#define MAX_CLIENTS 64
+#define NEVER 1e300
 
 /* The least share of the better side's throughput. */
-#define LEAST_SHARE		0.95
+#define LEAST_SHARE 0.95
 
 typedef enum Policy
 {
@@ -30,62 +30,62 @@ typedef enum Policy
 /* What is simulated.  Times are in ns. */
 typedef struct World
 {
-	int			processors;
-	int			clients;
-	int			writers;
-	uint32_t	keys;			/* of each batch */
-	double		think;			/* of a client between two batches */
-	double		cpu;			/* a batch on the CPU */
-	double		own;			/* a client's own work for a batch on the device */
-	double		busy;			/* the device's work */
-	double		lines_a_ns;		/* that all writers change */
-	double		sync;			/* a re-sync without lines, and */
-	double		line;			/* for each one */
-	bool		held_up;		/* now and then something takes long */
-	double		late;			/* so long the device's daemon waits for a processor, now and then, if
-								 * all have work */
+	int processors;
+	int clients;
+	int writers;
+	uint32_t keys;     /* of each batch */
+	double think;      /* of a client between two batches */
+	double cpu;        /* a batch on the CPU */
+	double own;        /* a client's own work for a batch on the device */
+	double busy;       /* the device's work */
+	double lines_a_ns; /* that all writers change */
+	double sync;       /* a re-sync without lines, and */
+	double line;       /* for each one */
+	bool held_up;      /* now and then something takes long */
+	double late;       /* so long the device's daemon waits for a processor, now and then, if all
+						* have work */
 } World;
 
 typedef enum Phase
 {
 	THINKS,
-	SEARCHES,					/* on the CPU */
-	SYNCS,						/* waits for a re-sync */
-	PREPARES,					/* a request */
-	ASKS						/* waits for its answer */
+	SEARCHES, /* on the CPU */
+	SYNCS,    /* waits for a re-sync */
+	PREPARES, /* a request */
+	ASKS      /* waits for its answer */
 } Phase;
 
 typedef struct Client
 {
-	Phase		phase;
-	double		until;			/* the end of the phase; NEVER: waits for its turn */
-	double		began;			/* the phase */
-	double		service;		/* of the device, for this phase */
-	double		queued_sync;	/* what other clients see of its batch */
-	double		queued;
-	double		walked;			/* how long the CPU takes */
-	uint64_t	lines;			/* that its re-sync has taken */
+	Phase phase;
+	double until;       /* the end of the phase; NEVER: waits for its turn */
+	double began;       /* the phase */
+	double service;     /* of the device, for this phase */
+	double queued_sync; /* what other clients see of its batch */
+	double queued;
+	double walked;  /* how long the CPU takes */
+	uint64_t lines; /* that its re-sync has taken */
 	HmCostChoice choice;
 	HmDeviceTimes times;
-	double		turn;			/* when it began to wait for the device */
+	double turn; /* when it began to wait for the device */
 } Client;
 
 static World world;
 static Policy policy;
 static double now;
 static Client clients[MAX_CLIENTS];
-static Client *served;			/* by the device, or NULL */
-static double synced_at;		/* time of the last re-sync */
+static Client *served;   /* by the device, or NULL */
+static double synced_at; /* time of the last re-sync */
 static HmDeviceCosts costs;
-static double first_left;		/* that the device takes longer for its next batch */
-static int	done;
-static int	on_device;
+static double first_left; /* that the device takes longer for its next batch */
+static int done;
+static int on_device;
 
 /* A duration, which varies. */
 static double
 vary(double duration)
 {
-	double		factor = 0.8 + 0.4 * rnd_below(1000) / 1000;
+	double factor = 0.8 + 0.4 * rnd_below(1000) / 1000;
 
 	if (world.held_up && rnd_below(300) == 0)
 		factor *= 10;
@@ -96,10 +96,11 @@ vary(double duration)
 static int
 processors_wanted(void)
 {
-	int			wanted = world.writers;
+	int wanted = world.writers;
 
 	for (int i = 0; i < world.clients; i++)
-		wanted += clients[i].phase == THINKS || clients[i].phase == SEARCHES || clients[i].phase == PREPARES;
+		wanted += clients[i].phase == THINKS || clients[i].phase == SEARCHES ||
+				  clients[i].phase == PREPARES;
 	return wanted;
 }
 
@@ -107,7 +108,7 @@ processors_wanted(void)
 static double
 on_processor(double work)
 {
-	int			wanted = processors_wanted();
+	int wanted = processors_wanted();
 
 	return vary(work) * (wanted > world.processors ? (double) wanted / world.processors : 1);
 }
@@ -138,7 +139,7 @@ wait_for_device(Client *client, Phase phase, double service)
 static HmQueue
 queue_before(const Client *client)
 {
-	HmQueue		queue = {.lanes = 1};
+	HmQueue queue = {.lanes = 1};
 
 	for (int i = 0; i < world.clients; i++)
 	{
@@ -156,7 +157,7 @@ queue_before(const Client *client)
 static void
 begin_batch(Client *client)
 {
-	HmQueue		queue = queue_before(client);
+	HmQueue queue = queue_before(client);
 
 	memset(&client->times, 0, sizeof(client->times));
 	if (policy == CHOSEN)
@@ -186,7 +187,7 @@ begin_batch(Client *client)
 static void
 serve_next(void)
 {
-	Client	   *next = NULL;
+	Client *next = NULL;
 
 	for (int i = 0; i < world.clients; i++)
 	{
@@ -216,7 +217,7 @@ serve_next(void)
 static void
 end_phase(Client *client)
 {
-	uint32_t	now_ms = (uint32_t) (now / 1e6);
+	uint32_t now_ms = (uint32_t) (now / 1e6);
 
 	if (served == client)
 		served = NULL;
@@ -256,8 +257,8 @@ end_phase(Client *client)
 static double
 simulate(Policy with, int batches)
 {
-	int			warm_up = batches / 4;
-	double		start = 0;
+	int warm_up = batches / 4;
+	double start = 0;
 
 	policy = with;
 	synced_at = now;
@@ -268,7 +269,7 @@ simulate(Policy with, int batches)
 		enter(&clients[i], THINKS, vary(world.think) * i / world.clients);
 	while (done < batches)
 	{
-		Client	   *next = &clients[0];
+		Client *next = &clients[0];
 
 		for (int i = 1; i < world.clients; i++)
 		{
@@ -289,8 +290,8 @@ simulate(Policy with, int batches)
 }
 
 /*
- * What is simulated depends on chance.  If the choice is not good enough the first time, it has to be so in two more
- * rounds.  Returns whether there is another one, and counts the bad ones.
+ * What is simulated depends on chance.  If the choice is not good enough the first time, it has to
+ * be so in two more rounds.  Returns whether there is another one, and counts the bad ones.
  */
 static bool
 another_round(int round, bool good, int *bad)
@@ -303,13 +304,10 @@ another_round(int round, bool good, int *bad)
 static void
 compare(const char *name)
 {
-	int			batches = 20000;
-	int			bad = 0;
-	int			round = 0;
-	double		cpu,
-				device,
-				chosen,
-				share;
+	int batches = 20000;
+	int bad = 0;
+	int round = 0;
+	double cpu, device, chosen, share;
 
 	do
 	{
@@ -319,23 +317,24 @@ compare(const char *name)
 		chosen = simulate(CHOSEN, batches);
 		share = chosen / (cpu > device ? cpu : device);
 		if (getenv("COSTS_VERBOSE") != NULL)
-			printf("# %-6s %2d clients %8u keys %d writers: CPU %9.1f device %9.1f chosen %9.1f batches/s, %3.0f %%, %3d %% on the device\n",
+			printf("# %-6s %2d clients %8u keys %d writers: CPU %9.1f device %9.1f chosen %9.1f "
+				   "batches/s, %3.0f %%, %3d %% on the device\n",
 				   name, world.clients, world.keys, world.writers, cpu, device, chosen, 100 * share,
 				   100 * on_device / (batches - batches / 4));
-	}
-	while (another_round(++round, share >= LEAST_SHARE, &bad));
-	expect(bad < 2, "%s: %d clients, %u keys, %d writers: %.1f batches/s chosen, CPU %.1f, device %.1f",
+	} while (another_round(++round, share >= LEAST_SHARE, &bad));
+	expect(bad < 2,
+		   "%s: %d clients, %u keys, %d writers: %.1f batches/s chosen, CPU %.1f, device %.1f",
 		   name, world.clients, world.keys, world.writers, chosen, cpu, device);
 }
 
 /*
- * A machine of 16 processors, and a device that takes this long for each request, for each key, and for
- * a line of a re-sync.
+ * A machine of 16 processors, and a device that takes this long for each request, for each key, and
+ * for a line of a re-sync.
  */
 static World
 make_world(int n_clients, uint32_t keys, int writers, double request, double key, double line)
 {
-	World		result = {0};
+	World result = {0};
 
 	result.processors = 16;
 	result.clients = n_clients;
@@ -418,9 +417,7 @@ test_cold(void)
 		{
 			for (uint32_t keys = 300; keys <= 1000; keys += 700)
 			{
-				double		cpu,
-							device,
-							chosen;
+				double cpu, device, chosen;
 
 				world = make_world(counts[i], keys, 0, slow ? 400e3 : 15e3, slow ? 600 : 2, 250);
 				world.think = 20e3 + 20 * keys;
@@ -433,7 +430,8 @@ test_cold(void)
 				first_left = 80e6;
 				chosen = simulate(CHOSEN, 10000);
 				expect(chosen >= LEAST_SHARE * (cpu > device ? cpu : device),
-					   "%d clients, %u keys: %.1f batches/s chosen, CPU %.1f, device %.1f", world.clients, keys, chosen, cpu, device);
+					   "%d clients, %u keys: %.1f batches/s chosen, CPU %.1f, device %.1f",
+					   world.clients, keys, chosen, cpu, device);
 			}
 		}
 	}
@@ -444,10 +442,9 @@ test_cold(void)
 static void
 test_after_forced(void)
 {
-	World		many = make_world(16, 300, 0, 60e3, 20, 250);
-	World		one = make_world(1, 1000, 0, 60e3, 20, 250);
-	double		device,
-				chosen;
+	World many = make_world(16, 300, 0, 60e3, 20, 250);
+	World one = make_world(1, 1000, 0, 60e3, 20, 250);
+	double device, chosen;
 
 	many.think = one.think = 50e3;
 	many.cpu = 300 * 500.0;
@@ -465,15 +462,15 @@ test_after_forced(void)
 }
 
 /*
- * The number of batches of a million keys that go to the CPU after a loss, 180 ms each, before one goes to the device, where it
- * takes 40 ms after a re-sync of so many ms.
+ * The number of batches of a million keys that go to the CPU after a loss, 180 ms each, before one
+ * goes to the device, where it takes 40 ms after a re-sync of so many ms.
  */
 static int
 batches_after_loss(double sync_ms)
 {
-	HmQueue		queue = {.lanes = 1, .lines = 100000};
+	HmQueue queue = {.lanes = 1, .lines = 100000};
 	HmDeviceTimes times = {.all = 40e6, .asked = 20e6, .busy = 20e6, .reason = HM_COST_SOONER};
-	int			batches = 0;
+	int batches = 0;
 
 	memset(&costs, 0, sizeof(costs));
 	for (int i = 0; i < 20; i++)
@@ -488,11 +485,14 @@ batches_after_loss(double sync_ms)
 	return batches;
 }
 
-/* What was lost is forgotten soon where a re-sync takes longer than a batch on the CPU, but not where it takes many times as long. */
+/*
+ * What was lost is forgotten soon where a re-sync takes longer than a batch on the CPU, but not
+ * where it takes many times as long.
+ */
 static void
 test_dear_sync(void)
 {
-	int			batches = batches_after_loss(300);
+	int batches = batches_after_loss(300);
 
 	expect(batches <= 3, "%d batches until a re-sync of 300 ms", batches);
 	batches = batches_after_loss(2000);
@@ -500,14 +500,17 @@ test_dear_sync(void)
 	report("losses and re-syncs that take longer than a batch");
 }
 
-/* A session is connected once its batches have missed as much as that takes: not for a batch, and not for a trial. */
+/*
+ * A session is connected once its batches have missed as much as that takes: not for a batch, and
+ * not for a trial.
+ */
 static void
 test_set_up(void)
 {
-	HmQueue		queue = {.lanes = 1};
+	HmQueue queue = {.lanes = 1};
 	HmDeviceTimes times = {.all = 60e3, .asked = 40e3, .busy = 20e3, .reason = HM_COST_SOONER};
-	double		missed = 0;
-	int			batches = 0;
+	double missed = 0;
+	int batches = 0;
 	HmCostChoice choice;
 
 	memset(&costs, 0, sizeof(costs));
@@ -521,7 +524,8 @@ test_set_up(void)
 	do
 		choice = hm_costs_choose(&costs, 300, &queue, 0);
 	while (++batches < 1000 && !(choice.on_device && hm_costs_set_up(&missed, &choice, 3e6)));
-	expect(batches >= 28 && batches <= 33, "for the batch number %d, each of which would save 100 us of 3 ms", batches);
+	expect(batches >= 28 && batches <= 33,
+		   "for the batch number %d, each of which would save 100 us of 3 ms", batches);
 
 	/* Where the CPU is sooner, nothing is missed; trials are others' business. */
 	times.all = 300e3;
@@ -532,7 +536,8 @@ test_set_up(void)
 	for (batches = 0; batches < 10000 && missed == 0; batches++)
 	{
 		choice = hm_costs_choose(&costs, 300, &queue, 0);
-		expect(!choice.on_device || !hm_costs_set_up(&missed, &choice, 3e6), "set up for reason %d", choice.reason);
+		expect(!choice.on_device || !hm_costs_set_up(&missed, &choice, 3e6), "set up for reason %d",
+			   choice.reason);
 	}
 	expect(missed == 0, "%f ns are missed", missed);
 	report("connections are set up for several batches");
@@ -546,8 +551,10 @@ test_failures(void)
 	expect(hm_costs_patience(&costs, 0) == 1, "at first");
 	for (int i = 0; i < 20; i++)
 		hm_costs_note_failure(&costs, 1000);
-	expect(hm_costs_patience(&costs, 1000) == 64, "after many failures: %f", hm_costs_patience(&costs, 1000));
-	expect(hm_costs_patience(&costs, 601000) < 2, "ten minutes later: %f", hm_costs_patience(&costs, 601000));
+	expect(hm_costs_patience(&costs, 1000) == 64, "after many failures: %f",
+		   hm_costs_patience(&costs, 1000));
+	expect(hm_costs_patience(&costs, 601000) < 2, "ten minutes later: %f",
+		   hm_costs_patience(&costs, 601000));
 	report("what fails is tried more rarely");
 }
 
@@ -566,15 +573,16 @@ test_late(void)
 	report("late: the choice is as good as the better side");
 }
 
-/* From one world to another, with what was learnt in the first one.  The first quarter does not count. */
+/*
+ * From one world to another, with what was learnt in the first one.  The first quarter does not
+ * count.
+ */
 static void
 test_change(const char *name, World from, World to, int batches)
 {
-	int			bad = 0;
-	int			round = 0;
-	double		cpu,
-				device,
-				chosen;
+	int bad = 0;
+	int round = 0;
+	double cpu, device, chosen;
 
 	do
 	{
@@ -586,8 +594,7 @@ test_change(const char *name, World from, World to, int batches)
 		simulate(CHOSEN, batches);
 		world = to;
 		chosen = simulate(CHOSEN, batches);
-	}
-	while (another_round(++round, chosen >= LEAST_SHARE * (cpu > device ? cpu : device), &bad));
+	} while (another_round(++round, chosen >= LEAST_SHARE * (cpu > device ? cpu : device), &bad));
 	expect(bad < 2, "%.1f batches/s chosen, CPU %.1f, device %.1f", chosen, cpu, device);
 	report("the choice follows when %s", name);
 }
@@ -595,17 +602,16 @@ test_change(const char *name, World from, World to, int batches)
 static void
 test_changes(void)
 {
-	World		fast = make_world(1, 10000, 0, 40e3, 2, 250);
-	World		slow = make_world(1, 10000, 0, 40e3, 150, 250);
-	World		many = make_world(16, 10000, 0, 300e3, 20, 250);
-	World		one = make_world(1, 100000, 0, 40e3, 2, 250);
-	World		weak = fast;
-	World		slow_beside = make_world(1, 10000, 4, 40e3, 150, 500);
-	World		fast_beside = make_world(1, 10000, 4, 40e3, 2, 500);
-	World		slow_million = make_world(1, 1000000, 0, 40e3, 150, 250);
-	World		busy,
-				quiet;
-	World		fast_million = make_world(1, 1000000, 0, 40e3, 2, 250);
+	World fast = make_world(1, 10000, 0, 40e3, 2, 250);
+	World slow = make_world(1, 10000, 0, 40e3, 150, 250);
+	World many = make_world(16, 10000, 0, 300e3, 20, 250);
+	World one = make_world(1, 100000, 0, 40e3, 2, 250);
+	World weak = fast;
+	World slow_beside = make_world(1, 10000, 4, 40e3, 150, 500);
+	World fast_beside = make_world(1, 10000, 4, 40e3, 2, 500);
+	World slow_million = make_world(1, 1000000, 0, 40e3, 150, 250);
+	World busy, quiet;
+	World fast_million = make_world(1, 1000000, 0, 40e3, 2, 250);
 
 	/* A CPU that is slower than the slow device. */
 	weak.cpu = 3e6;
@@ -631,32 +637,38 @@ test_changes(void)
 	test_change("writers end", busy, quiet, 40000);
 }
 
-/* The daemon performs searches in pieces of 20 ms, but no search of an index in the middle of a re-sync. */
+/*
+ * The daemon performs searches in pieces of 20 ms, but no search of an index in the middle of a
+ * re-sync.
+ */
 static void
 test_wait(void)
 {
-	HmQueue		queue = {.lanes = 1};
-	double		alone;
-	double		one;
+	HmQueue queue = {.lanes = 1};
+	double alone;
+	double one;
 
 	memset(&costs, 0, sizeof(costs));
 	alone = hm_costs_forced(&costs, 1000, &queue).wait;
 	expect(alone == 0, "%f ns without others", alone);
 	queue.search = 3e9;
 	queue.searches = 2;
-	expect(hm_costs_forced(&costs, 1000, &queue).wait <= 40e6, "a small batch waits for two pieces at most");
+	expect(hm_costs_forced(&costs, 1000, &queue).wait <= 40e6,
+		   "a small batch waits for two pieces at most");
 	queue.sync = 1e9;
 	expect(hm_costs_forced(&costs, 1000, &queue).wait >= 1e9, "it waits for a re-sync");
 	report("waits for searches and re-syncs of others");
 
-	queue = (HmQueue) {.search = 8e6, .searches = 8, .lanes = 1};
+	queue = (HmQueue){.search = 8e6, .searches = 8, .lanes = 1};
 	one = hm_costs_forced(&costs, 1000, &queue).wait;
 	queue.lanes = 2;
-	expect(one == 7.5e6 && hm_costs_forced(&costs, 1000, &queue).wait == 3.5e6, "two lanes share searches");
+	expect(one == 7.5e6 && hm_costs_forced(&costs, 1000, &queue).wait == 3.5e6,
+		   "two lanes share searches");
 	queue.lanes = 9;
 	expect(hm_costs_forced(&costs, 1000, &queue).wait == 0, "a device is free");
 	queue.sync = 1e9;
-	expect(hm_costs_forced(&costs, 1000, &queue).wait == 1e9, "each device takes part in a re-sync");
+	expect(hm_costs_forced(&costs, 1000, &queue).wait == 1e9,
+		   "each device takes part in a re-sync");
 	report("waits with several lanes");
 }
 

@@ -20,8 +20,8 @@ is_dead(HtEntry entry)
 static bool
 has_hint(const Leaf *leaf, HtEntry entry)
 {
-	int			slot = ht_leaf_slot(leaf->page, entry);
-	int			slots = ht_leaf_slots(leaf->shape);
+	int slot = ht_leaf_slot(leaf->page, entry);
+	int slots = ht_leaf_slots(leaf->shape);
 
 	expect(slot >= 0, "an entry is not found");
 	if (slot < 0)
@@ -35,16 +35,16 @@ has_hint(const Leaf *leaf, HtEntry entry)
 static void
 verify_hints(const Leaf *leaf)
 {
-	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	uint64_t	low = rnd_below(4) ? leaf_probe(leaf) : 0;
-	uint64_t	high = rnd_below(4) ? leaf_probe(leaf) : UINT64_MAX;
-	int			n = ht_leaf_read_live(leaf->page, low, high, out);
-	int			expected = 0;
-	bool		any = false;
+	HtEntry out[HT_LEAF_MAX_ENTRIES];
+	uint64_t low = rnd_below(4) ? leaf_probe(leaf) : 0;
+	uint64_t high = rnd_below(4) ? leaf_probe(leaf) : UINT64_MAX;
+	int n = ht_leaf_read_live(leaf->page, low, high, out);
+	int expected = 0;
+	bool any = false;
 
 	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 	{
-		uint32_t	hints = ht_leaf_hints(leaf->page, b);
+		uint32_t hints = ht_leaf_hints(leaf->page, b);
 
 		any |= hints != 0;
 		expect(hints >> ht_leaf_block_count(leaf->page, b) == 0, "a hint for a slot without entry");
@@ -64,7 +64,8 @@ verify_hints(const Leaf *leaf)
 	expect(n == expected, "%d entries are read, not %d", n, expected);
 	leaf_expect_some(leaf, low, high, true, out, n);
 	expect(ht_leaf_slot(leaf->page, make_entry(leaf->shape.base + 12345, HT_TID_MAX - 1)) == -1 ||
-		   leaf->shape.tid_bytes == HT_TID_BYTES, "an entry that does not fit is found");
+			   leaf->shape.tid_bytes == HT_TID_BYTES,
+		   "an entry that does not fit is found");
 }
 
 static void
@@ -72,7 +73,7 @@ test_hints_pattern(int bits, int tid_bytes, Pattern pattern)
 {
 	for (int round = 0; round < 4 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
+		Leaf *leaf = leaf_create(bits, tid_bytes);
 		HtByteRange hole = ht_leaf_hole(leaf->shape);
 
 		memset(leaf->page + hole.offset, 0, hole.length);
@@ -85,7 +86,7 @@ test_hints_pattern(int bits, int tid_bytes, Pattern pattern)
 			memset(&leaf->change, 0, sizeof(leaf->change));
 			for (int j = rnd_below(3); j > 0 && leaf->n > 0; j--)
 			{
-				HtEntry		entry = leaf->model[rnd_below(leaf->n)];
+				HtEntry entry = leaf->model[rnd_below(leaf->n)];
 
 				if (is_dead(entry))
 					ht_leaf_set_hint(leaf->page, ht_leaf_slot(leaf->page, entry));

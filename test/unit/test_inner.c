@@ -17,11 +17,11 @@
 static void
 expect_levels(const HtShape *shape)
 {
-	uint32_t	below = shape->leaves;
+	uint32_t below = shape->leaves;
 
 	expect(shape->levels <= HT_MAX_LEVELS, "%d levels", shape->levels);
-	expect((shape->levels == 0) == (shape->leaves == 1), "%u leaves in %d levels",
-		   shape->leaves, shape->levels);
+	expect((shape->levels == 0) == (shape->leaves == 1), "%u leaves in %d levels", shape->leaves,
+		   shape->levels);
 	expect(shape->level_start[0] == 0 && shape->level_start[shape->levels] == shape->nodes,
 		   "levels start at %u and end at %u", shape->level_start[0],
 		   shape->level_start[shape->levels]);
@@ -30,17 +30,17 @@ expect_levels(const HtShape *shape)
 
 	for (int level = shape->levels - 1; level >= 0; level--)
 	{
-		uint32_t	size = shape->level_start[level + 1] - shape->level_start[level];
+		uint32_t size = shape->level_start[level + 1] - shape->level_start[level];
 
 		/* Enough nodes for the level below, and not one too many. */
 		expect((uint64_t) size * shape->fanout >= below &&
-			   (uint64_t) (size - 1) * shape->fanout < below,
+				   (uint64_t) (size - 1) * shape->fanout < below,
 			   "level %d: %u nodes for %u", level, size, below);
 		below = size;
 	}
 	expect(below == 1, "%u roots", below);
 	expect(ht_shape_bottom_nodes(shape) ==
-		   (shape->levels == 0 ? 0 : (shape->leaves - 1) / shape->fanout + 1),
+			   (shape->levels == 0 ? 0 : (shape->leaves - 1) / shape->fanout + 1),
 		   "%u bottom nodes", ht_shape_bottom_nodes(shape));
 }
 
@@ -51,28 +51,28 @@ expect_levels(const HtShape *shape)
 static void
 expect_equation_1(const HtShape *shape)
 {
-	uint32_t   *prefix_sum = allocate((shape->nodes + 1) * sizeof(uint32_t));
-	uint32_t	next_child = 1;
+	uint32_t *prefix_sum = allocate((shape->nodes + 1) * sizeof(uint32_t));
+	uint32_t next_child = 1;
 
 	for (int level = 0; level < shape->levels; level++)
 	{
-		uint32_t	end = level + 1 < shape->levels ?
-			shape->level_start[level + 2] : shape->nodes + shape->leaves;
+		uint32_t end = level + 1 < shape->levels ? shape->level_start[level + 2] :
+												   shape->nodes + shape->leaves;
 
-		for (uint32_t node = shape->level_start[level];
-			 node < shape->level_start[level + 1]; node++)
+		for (uint32_t node = shape->level_start[level]; node < shape->level_start[level + 1];
+			 node++)
 		{
 			prefix_sum[node] = next_child;
-			next_child += end - next_child < (uint32_t) shape->fanout ?
-				end - next_child : (uint32_t) shape->fanout;
+			next_child += end - next_child < (uint32_t) shape->fanout ? end - next_child :
+																		(uint32_t) shape->fanout;
 		}
 		expect(next_child == end, "level %d has %u children, not %u", level, next_child, end);
 	}
 
 	for (uint32_t leaf = 0; leaf < shape->leaves && !failed(); leaf++)
 	{
-		uint32_t	node = 0;
-		uint64_t	reach = 1;	/* leaves below a child */
+		uint32_t node = 0;
+		uint64_t reach = 1; /* leaves below a child */
 
 		for (int level = 1; level < shape->levels; level++)
 			reach *= shape->fanout;
@@ -91,8 +91,8 @@ expect_equation_1(const HtShape *shape)
 static void
 try_shape(int fanout, uint64_t leaves)
 {
-	HtWidth		width = rnd_below(2) ? HT_WIDTH32 : HT_WIDTH64;
-	HtShape		shape;
+	HtWidth width = rnd_below(2) ? HT_WIDTH32 : HT_WIDTH64;
+	HtShape shape;
 
 	if (leaves < 1 || leaves > UINT32_MAX)
 		return;
@@ -135,7 +135,7 @@ test_shape(void)
 static uint64_t
 node_key(HtWidth width, int kind)
 {
-	uint64_t	max = ht_key_max(width);
+	uint64_t max = ht_key_max(width);
 
 	switch (kind)
 	{
@@ -146,7 +146,7 @@ node_key(HtWidth width, int kind)
 		case 2:
 			return 7;
 		default:
-			return (const uint64_t[]) {0, 1, max - 1, max}[rnd_below(4)];
+			return (const uint64_t[]){0, 1, max - 1, max}[rnd_below(4)];
 	}
 }
 
@@ -169,13 +169,13 @@ node_tid(void)
 static void
 try_node(HtWidth width, int fanout, int kind, int used)
 {
-	size_t		size = ht_node_size(width, fanout);
-	char	   *allocation = allocate(size + 8);
-	char	   *node = allocation + 8;	/* aligned to 8 bytes, not to 16 */
-	HtEntry		separators[HT_MAX_FANOUT - 1];
+	size_t size = ht_node_size(width, fanout);
+	char *allocation = allocate(size + 8);
+	char *node = allocation + 8; /* aligned to 8 bytes, not to 16 */
+	HtEntry separators[HT_MAX_FANOUT - 1];
 
-	expect(size % 64 == 0 && size >= (size_t) (fanout - 1) * (width + HT_TID_BYTES),
-		   "%zu bytes", size);
+	expect(size % 64 == 0 && size >= (size_t) (fanout - 1) * (width + HT_TID_BYTES), "%zu bytes",
+		   size);
 
 	for (int i = 0; i < used; i++)
 	{
@@ -193,7 +193,7 @@ try_node(HtWidth width, int fanout, int kind, int used)
 	ht_node_init(node, width, fanout);
 	for (int i = 0; i < fanout - 1; i++)
 	{
-		HtEntry		unused = ht_node_get(node, width, fanout, i);
+		HtEntry unused = ht_node_get(node, width, fanout, i);
 
 		expect(unused.key == ht_key_max(width) && unused.tid == HT_TID_MAX,
 			   "separator %d is used in a new node", i);
@@ -203,14 +203,14 @@ try_node(HtWidth width, int fanout, int kind, int used)
 		ht_node_set(node, width, fanout, i, separators[i]);
 	for (int i = 0; i < fanout - 1; i++)
 		expect(ht_node_get(node, width, fanout, i).key == separators[i].key &&
-			   ht_node_get(node, width, fanout, i).tid == separators[i].tid,
+				   ht_node_get(node, width, fanout, i).tid == separators[i].tid,
 			   "separator %d is not what was set", i);
 
 	for (int probe = 0; probe < 50 && !failed(); probe++)
 	{
-		HtEntry		entry = {node_key(width, kind), node_tid()};
-		int			le = 0;
-		int			lt = 0;
+		HtEntry entry = {node_key(width, kind), node_tid()};
+		int le = 0;
+		int lt = 0;
 
 		if (rnd_below(2))
 			entry = separators[rnd_below(fanout - 1)];

@@ -9,26 +9,28 @@
 #include <string.h>
 
 static const char *const pattern_names[N_PATTERNS] = {
-	"random keys", "ascending keys", "descending keys", "few keys and tids", "one key",
-	"one key, ascending tids", "the maximum key", "extreme keys", "runs of keys",
-	"few keys, ascending tids, mostly of the first",
+	"random keys",     "ascending keys",
+	"descending keys", "few keys and tids",
+	"one key",         "one key, ascending tids",
+	"the maximum key", "extreme keys",
+	"runs of keys",    "few keys, ascending tids, mostly of the first",
 };
 
 static void
 test_leaf_pattern(int bits, int tid_bytes, Pattern pattern)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			i = 0;
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int i = 0;
 
 	leaf_verify(leaf);
 	for (int round = 0; round < 40 && !failed(); round++)
 	{
-		int			inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity(leaf->shape) : rnd_below(200);
-		int			log_every = 1 + rnd_below(rnd_below(2) ? 3 : 300);
+		int inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity(leaf->shape) : rnd_below(200);
+		int log_every = 1 + rnd_below(rnd_below(2) ? 3 : 300);
 
 		while (inserts-- > 0 && !failed())
 		{
-			HtEntry		entry = pattern_entry(pattern, leaf->shape, i++);
+			HtEntry entry = pattern_entry(pattern, leaf->shape, i++);
 
 			if (leaf_insert(leaf, entry) == HT_FULL)
 				break;
@@ -69,15 +71,15 @@ series_entry(HtLeafShape shape, int n)
 static void
 test_leaf_in_order(int bits, int tid_bytes)
 {
-	int			capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
+	int capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
 
 	for (int percent = 0; percent < 100; percent += 10)
 		for (int descending = 0; descending < 2; descending++)
 		{
-			Leaf	   *leaf = leaf_create(bits, tid_bytes);
-			uint64_t	last = leaf->shape.base + ht_class_max(bits);
-			int			start = capacity * percent / 100;
-			double		average;
+			Leaf *leaf = leaf_create(bits, tid_bytes);
+			uint64_t last = leaf->shape.base + ht_class_max(bits);
+			int start = capacity * percent / 100;
+			double average;
 
 			for (int i = 0; i < start; i++)
 				leaf->model[i] = series_entry(leaf->shape, 20000 + i);
@@ -87,7 +89,8 @@ test_leaf_in_order(int bits, int tid_bytes)
 
 			for (int i = 0; i < capacity - start; i++)
 			{
-				HtEntry		entry = series_entry(leaf->shape, descending ? 19999 - 5 * i : 30000 + 5 * i);
+				HtEntry entry =
+					series_entry(leaf->shape, descending ? 19999 - 5 * i : 30000 + 5 * i);
 
 				expect(leaf_insert(leaf, entry) == HT_INSERTED, "page is full at %d", leaf->n);
 				leaf_log(leaf);
@@ -103,24 +106,26 @@ test_leaf_in_order(int bits, int tid_bytes)
 }
 
 /*
- * An entry that comes late to a page that fills in order, and others after it, change blocks at the end of the page
- * alone.
+ * An entry that comes late to a page that fills in order, and others after it, change blocks at the
+ * end of the page alone.
  */
 static void
 test_leaf_late(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			slots = ht_leaf_slots(leaf->shape);
-	int			count = slots * (ht_leaf_blocks(leaf->shape) * 2 / 3);
-	int			late = count - 6 * slots;
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int slots = ht_leaf_slots(leaf->shape);
+	int count = slots * (ht_leaf_blocks(leaf->shape) * 2 / 3);
+	int late = count - 6 * slots;
 
 	for (int i = 0; i < count; i++)
-		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * i)) == HT_INSERTED, "page is full at %d", leaf->n);
+		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * i)) == HT_INSERTED,
+			   "page is full at %d", leaf->n);
 	leaf_log(leaf);
 	leaf->bytes = 0;
 	for (int i = 1; i < 10; i++)
 	{
-		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * late + i)) == HT_INSERTED, "page is full at %d", leaf->n);
+		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * late + i)) == HT_INSERTED,
+			   "page is full at %d", leaf->n);
 		leaf_log(leaf);
 	}
 	leaf_verify(leaf);
@@ -130,30 +135,31 @@ test_leaf_late(int bits, int tid_bytes)
 }
 
 /*
- * Entries that come behind those of the page's first key, while another key follows, push others until one of them
- * makes room for all that come after it.
+ * Entries that come behind those of the page's first key, while another key follows, push others
+ * until one of them makes room for all that come after it.
  */
 static void
 test_leaf_first_key(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			count = ht_leaf_capacity(leaf->shape) * 7 / 8;
-	int			first = count / 4;
-	int			inserted = 0;
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int count = ht_leaf_capacity(leaf->shape) * 7 / 8;
+	int first = count / 4;
+	int inserted = 0;
 
 	for (int i = 0; i < count; i++)
 		leaf->model[i] = make_entry(leaf->shape.base + (i < first ? 1 : 3), ascending_tid(i));
 	leaf_fill(leaf, count);
 	leaf->bytes = 0;
-	while (leaf_insert(leaf, make_entry(leaf->shape.base + 1, ascending_tid(first + inserted))) == HT_INSERTED)
+	while (leaf_insert(leaf, make_entry(leaf->shape.base + 1, ascending_tid(first + inserted))) ==
+		   HT_INSERTED)
 	{
 		leaf_log(leaf);
 		inserted++;
 	}
 	leaf_verify(leaf);
 	expect(inserted == ht_leaf_capacity(leaf->shape) - count, "page is full at %d", leaf->n);
-	expect(leaf->bytes < HT_PAGE_SIZE * 3 / 2 + 40 * (size_t) inserted, "%ld bytes changed by %d entries",
-		   (long) leaf->bytes, inserted);
+	expect(leaf->bytes < HT_PAGE_SIZE * 3 / 2 + 40 * (size_t) inserted,
+		   "%ld bytes changed by %d entries", (long) leaf->bytes, inserted);
 	leaf_free(leaf);
 	report("%d-bit leaf, %d-byte tids: entries behind the first of two keys", bits, tid_bytes);
 }
@@ -162,19 +168,19 @@ test_leaf_first_key(int bits, int tid_bytes)
 static void
 test_leaf_fill(int bits, int tid_bytes)
 {
-	int			capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
+	int capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
 
 	for (int n = 0; n <= capacity && !failed(); n++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		uint64_t	base = leaf->shape.base;
-		uint64_t	max = ht_class_max(bits);
-		int			least = ht_leaf_slots(leaf->shape);
-		int			most = 0;
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		uint64_t base = leaf->shape.base;
+		uint64_t max = ht_class_max(bits);
+		int least = ht_leaf_slots(leaf->shape);
+		int most = 0;
 
 		for (int i = 0; i < n; i++)
-			leaf->model[i] = make_entry(base + ((n % 2 ? rnd() : (uint64_t) i / 20) & max),
-										ascending_tid(i));
+			leaf->model[i] =
+				make_entry(base + ((n % 2 ? rnd() : (uint64_t) i / 20) & max), ascending_tid(i));
 		qsort(leaf->model, n, sizeof(HtEntry), compare_entries);
 		leaf->n = n;
 		if (n % 3 == 0)
@@ -195,7 +201,7 @@ test_leaf_fill(int bits, int tid_bytes)
 		leaf_verify(leaf);
 		for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 		{
-			int			count = leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT];
+			int count = leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT];
 
 			least = count < least ? count : least;
 			most = count > most ? count : most;
@@ -210,9 +216,10 @@ test_leaf_fill(int bits, int tid_bytes)
 static uint64_t
 leaf_separator(const Leaf *leaf, int i)
 {
-	uint64_t	key = 0;
+	uint64_t key = 0;
 
-	memcpy(&key, leaf->page + HT_LEAF_SEPARATORS_AT + i * leaf->shape.bits / 8, leaf->shape.bits / 8);
+	memcpy(&key, leaf->page + HT_LEAF_SEPARATORS_AT + i * leaf->shape.bits / 8,
+		   leaf->shape.bits / 8);
 	return leaf->shape.base + key;
 }
 
@@ -222,10 +229,10 @@ test_leaf_range_blocks(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 200 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		int			last = ht_leaf_blocks(leaf->shape) - 1;
-		uint64_t	low;
-		uint64_t	high;
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		int last = ht_leaf_blocks(leaf->shape) - 1;
+		uint64_t low;
+		uint64_t high;
 
 		for (int i = 0; i < 400; i++)
 			leaf_insert(leaf, pattern_entry(round % 2 ? RANDOM_KEYS : RUNS, leaf->shape, i));
@@ -238,7 +245,7 @@ test_leaf_range_blocks(int bits, int tid_bytes)
 			if ((b > 0 && leaf_separator(leaf, b - 1) > high) ||
 				(b < last && leaf_separator(leaf, b) < low))
 			{
-				uint64_t	stored = low - leaf->shape.base;
+				uint64_t stored = low - leaf->shape.base;
 
 				memcpy(leaf_block(leaf, b), &stored, bits / 8);
 				leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT] = 1;
@@ -255,23 +262,28 @@ test_leaf_limits(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 20 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		uint64_t	base = leaf->shape.base;
-		uint64_t	last = base + ht_class_max(bits);
-		uint64_t	max_block = tid_bytes == HT_TID_BYTES ? UINT32_MAX : (UINT64_C(1) << (8 * tid_bytes - 9)) - 1;
-		uint64_t	max_offset = tid_bytes == HT_TID_BYTES ? UINT16_MAX : 511;
-		uint64_t	tids[] = {1, max_offset, max_block << 16 | 1, max_block << 16 | max_offset};
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		uint64_t base = leaf->shape.base;
+		uint64_t last = base + ht_class_max(bits);
+		uint64_t max_block =
+			tid_bytes == HT_TID_BYTES ? UINT32_MAX : (UINT64_C(1) << (8 * tid_bytes - 9)) - 1;
+		uint64_t max_offset = tid_bytes == HT_TID_BYTES ? UINT16_MAX : 511;
+		uint64_t tids[] = {1, max_offset, max_block << 16 | 1, max_block << 16 | max_offset};
 
 		for (int i = 0; i < 4; i++)
 		{
-			expect(leaf_insert(leaf, make_entry(base, tids[i])) == HT_INSERTED, "the base does not fit");
-			expect(leaf_insert(leaf, make_entry(last, tids[i])) == (last == base ? HT_PRESENT : HT_INSERTED),
+			expect(leaf_insert(leaf, make_entry(base, tids[i])) == HT_INSERTED,
+				   "the base does not fit");
+			expect(leaf_insert(leaf, make_entry(last, tids[i])) ==
+					   (last == base ? HT_PRESENT : HT_INSERTED),
 				   "the greatest key does not fit");
 		}
 		if (base > 0)
-			expect(leaf_insert(leaf, make_entry(base - 1, 1)) == HT_NO_FIT, "a key below the base fits");
+			expect(leaf_insert(leaf, make_entry(base - 1, 1)) == HT_NO_FIT,
+				   "a key below the base fits");
 		if (last < UINT64_MAX)
-			expect(leaf_insert(leaf, make_entry(last + 1, 1)) == HT_NO_FIT, "a key beyond the class fits");
+			expect(leaf_insert(leaf, make_entry(last + 1, 1)) == HT_NO_FIT,
+				   "a key beyond the class fits");
 		if (tid_bytes < HT_TID_BYTES)
 		{
 			expect(leaf_insert(leaf, make_entry(base, (max_block + 1) << 16 | 1)) == HT_NO_FIT,
@@ -282,9 +294,10 @@ test_leaf_limits(int bits, int tid_bytes)
 		leaf_log(leaf);
 		leaf_free(leaf);
 	}
-	expect(ht_class_for(0) == 0 && ht_class_for(1) == 16 && ht_class_for(65535) == 16 && ht_class_for(65536) == 32 &&
-		   ht_class_for(UINT32_MAX) == 32 && ht_class_for(UINT64_C(1) << 32) == 64 &&
-		   ht_class_for(UINT64_MAX) == 64, "a class is not the narrowest");
+	expect(ht_class_for(0) == 0 && ht_class_for(1) == 16 && ht_class_for(65535) == 16 &&
+			   ht_class_for(65536) == 32 && ht_class_for(UINT32_MAX) == 32 &&
+			   ht_class_for(UINT64_C(1) << 32) == 64 && ht_class_for(UINT64_MAX) == 64,
+		   "a class is not the narrowest");
 	report("%d-bit leaf, %d-byte tids: limits", bits, tid_bytes);
 }
 
@@ -294,7 +307,7 @@ test_leaf_reshape(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 50 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create((8 << rnd_below(4)) & ~8, 4 + rnd_below(3));
+		Leaf *leaf = leaf_create((8 << rnd_below(4)) & ~8, 4 + rnd_below(3));
 
 		for (int i = rnd_below(1500); i > 0; i--)
 			leaf_insert(leaf, pattern_entry(RANDOM_KEYS, leaf->shape, i));

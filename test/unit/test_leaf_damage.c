@@ -12,8 +12,8 @@
 static void
 leaf_damage(Leaf *leaf, int kind)
 {
-	int			blocks = ht_leaf_blocks(leaf->shape);
-	int			blocks_at = ht_leaf_blocks_at(leaf->shape);
+	int blocks = ht_leaf_blocks(leaf->shape);
+	int blocks_at = ht_leaf_blocks_at(leaf->shape);
 
 	if (kind == 0)
 		for (int i = HT_PAGE_START; i < HT_PAGE_END; i++)
@@ -27,9 +27,9 @@ leaf_damage(Leaf *leaf, int kind)
 	if (kind > 2)
 		for (int i = kind == 3 ? 2 : blocks; i > 0; i--)
 		{
-			uint8_t		swapped[HT_LEAF_BLOCK_SIZE];
-			uint8_t    *a = leaf_block(leaf, rnd_below(blocks));
-			uint8_t    *b = leaf_block(leaf, rnd_below(blocks));
+			uint8_t swapped[HT_LEAF_BLOCK_SIZE];
+			uint8_t *a = leaf_block(leaf, rnd_below(blocks));
+			uint8_t *b = leaf_block(leaf, rnd_below(blocks));
 
 			memcpy(swapped, a, HT_LEAF_BLOCK_SIZE);
 			memmove(a, b, HT_LEAF_BLOCK_SIZE);
@@ -45,16 +45,16 @@ leaf_damage(Leaf *leaf, int kind)
 static void
 test_leaf_damaged(int bits, int tid_bytes)
 {
-	int			capacity = HT_LEAF_MAX_ENTRIES;	/* the shape may be damaged, too */
+	int capacity = HT_LEAF_MAX_ENTRIES; /* the shape may be damaged, too */
 
 	for (int round = 0; round < 2000 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		HtEntry    *out = allocate(capacity * sizeof(HtEntry));
-		bool	   *dead = allocate(capacity);
-		bool		sound;
-		int			n = rnd_below(capacity + 1);
-		int			count;
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		HtEntry *out = allocate(capacity * sizeof(HtEntry));
+		bool *dead = allocate(capacity);
+		bool sound;
+		int n = rnd_below(capacity + 1);
+		int count;
 
 		if (rnd_below(2))
 			for (int i = 0; i < n; i++)
@@ -76,8 +76,8 @@ test_leaf_damaged(int bits, int tid_bytes)
 			expect(ht_entry_cmp(out[i - 1], out[i]) < 0, "a sound page, but out of order");
 		for (int i = 0; i < 10; i++)
 		{
-			uint64_t	low = leaf_probe(leaf);
-			uint64_t	high = leaf_probe(leaf);
+			uint64_t low = leaf_probe(leaf);
+			uint64_t high = leaf_probe(leaf);
 
 			n = ht_leaf_read_range(leaf->page, low, high, out);
 			expect(n >= 0 && n <= count, "%d entries of %d in a range", n, count);
@@ -87,7 +87,7 @@ test_leaf_damaged(int bits, int tid_bytes)
 
 		for (int i = 0; i < 100; i++)
 		{
-			HtEntry		entry = {leaf_probe(leaf), rnd_tid_of(tid_bytes)};
+			HtEntry entry = {leaf_probe(leaf), rnd_tid_of(tid_bytes)};
 
 			ht_leaf_insert(leaf->page, entry, &leaf->change);
 		}
@@ -117,9 +117,9 @@ expect_corrupt(const Leaf *leaf, const char *saved, const char *what)
 static void
 test_single_check(int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(0, tid_bytes);
-	char		saved[HT_PAGE_SIZE];
-	int			n = ht_leaf_capacity(leaf->shape) / 2;
+	Leaf *leaf = leaf_create(0, tid_bytes);
+	char saved[HT_PAGE_SIZE];
+	int n = ht_leaf_capacity(leaf->shape) / 2;
 
 	for (int i = 0; i < n; i++)
 		leaf->model[i] = make_entry(leaf->shape.base, (uint64_t) (i + 1) << 16 | 1);
@@ -128,7 +128,7 @@ test_single_check(int tid_bytes)
 
 	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 	{
-		uint8_t    *block = leaf_block(leaf, b);
+		uint8_t *block = leaf_block(leaf, b);
 
 		block[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) (ht_leaf_slots(leaf->shape) + 1);
 		expect_corrupt(leaf, saved, "count above the number of slots");
@@ -152,32 +152,32 @@ test_single_check(int tid_bytes)
 static void
 test_leaf_check(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			width = bits / 8;
-	char		saved[HT_PAGE_SIZE];
-	int			n = ht_leaf_capacity(leaf->shape) / 2;
-	int			slots = ht_leaf_slots(leaf->shape);
-	int			step = bits == 16 ? 40 : 1000;
-	char	   *separators = leaf->page + HT_LEAF_SEPARATORS_AT;
-	char	   *pivots = leaf->page + HT_LEAF_PIVOTS_AT(bits);
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int width = bits / 8;
+	char saved[HT_PAGE_SIZE];
+	int n = ht_leaf_capacity(leaf->shape) / 2;
+	int slots = ht_leaf_slots(leaf->shape);
+	int step = bits == 16 ? 40 : 1000;
+	char *separators = leaf->page + HT_LEAF_SEPARATORS_AT;
+	char *pivots = leaf->page + HT_LEAF_PIVOTS_AT(bits);
 
 	for (int i = 0; i < n; i++)
-		leaf->model[i] = make_entry(leaf->shape.base + (uint64_t) (i + 1) * step,
-									(uint64_t) i << 16 | 1);
+		leaf->model[i] =
+			make_entry(leaf->shape.base + (uint64_t) (i + 1) * step, (uint64_t) i << 16 | 1);
 	ht_leaf_fill(leaf->page, leaf->shape, leaf->model, n);
 	memcpy(saved, leaf->page, HT_PAGE_SIZE);
 
 	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 	{
-		uint8_t    *block = leaf_block(leaf, b);
-		uint8_t    *tids = block + slots * width;
+		uint8_t *block = leaf_block(leaf, b);
+		uint8_t *tids = block + slots * width;
 
 		block[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) (slots + 1);
 		expect_corrupt(leaf, saved, "count above the number of slots");
 		if (b > 0)
 		{
-			uint8_t    *last = leaf_block(leaf, b - 1);
-			int			slot = last[HT_LEAF_BLOCK_COUNT_AT] - 1;
+			uint8_t *last = leaf_block(leaf, b - 1);
+			int slot = last[HT_LEAF_BLOCK_COUNT_AT] - 1;
 
 			/* One key on both sides of the separator, TIDs in the wrong order. */
 			memcpy(block, separators + (b - 1) * width, width);

@@ -10,21 +10,21 @@
 typedef enum Keys
 {
 	UNIFORM,
-	SERIAL,						/* top bits all zero */
+	SERIAL, /* top bits all zero */
 	SORTED,
 	REVERSED,
 	FEW,
 	ONE,
 	EXTREMES,
-	CLUSTERS,					/* a few dense ranges far from each other */
-	EXPONENTIAL,				/* each half of the range holds half of the rest */
-	OUTLIER,					/* dense but for one key */
+	CLUSTERS,    /* a few dense ranges far from each other */
+	EXPONENTIAL, /* each half of the range holds half of the rest */
+	OUTLIER,     /* dense but for one key */
 	N_KEYS
 } Keys;
 
 static const char *const key_names[N_KEYS] = {
-	"uniform", "serial", "sorted", "reversed", "few keys", "one key", "extreme keys",
-	"clusters", "exponential", "one outlier",
+	"uniform", "serial",       "sorted",   "reversed",    "few keys",
+	"one key", "extreme keys", "clusters", "exponential", "one outlier",
 };
 
 static uint64_t
@@ -58,8 +58,8 @@ make_key(Keys keys, uint32_t i, uint32_t n)
 static int
 compare_keys(const void *a, const void *b)
 {
-	uint64_t	x = *(const uint64_t *) a;
-	uint64_t	y = *(const uint64_t *) b;
+	uint64_t x = *(const uint64_t *) a;
+	uint64_t y = *(const uint64_t *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -67,13 +67,13 @@ compare_keys(const void *a, const void *b)
 static void
 try_batch(Keys kind, uint32_t n)
 {
-	uint64_t   *keys = allocate((n + 1) * sizeof(uint64_t));
-	uint64_t   *expected = allocate((n + 1) * sizeof(uint64_t));
-	uint8_t    *seen = allocate(n + 1);
-	HtProbe    *probes = allocate((n + 1) * sizeof(HtProbe));
-	HtProbe    *scratch;
-	HtPsa	   *psa = allocate(sizeof(HtPsa));
-	uint32_t	sorted = 0;
+	uint64_t *keys = allocate((n + 1) * sizeof(uint64_t));
+	uint64_t *expected = allocate((n + 1) * sizeof(uint64_t));
+	uint8_t *seen = allocate(n + 1);
+	HtProbe *probes = allocate((n + 1) * sizeof(HtProbe));
+	HtProbe *scratch;
+	HtPsa *psa = allocate(sizeof(HtPsa));
+	uint32_t sorted = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		keys[i] = make_key(kind, i, n);
@@ -87,16 +87,16 @@ try_batch(Keys kind, uint32_t n)
 	expect(psa->sorted == 0, "%u sorted at the start", psa->sorted);
 	while (sorted < n && !failed())
 	{
-		uint32_t	more = ht_psa_more(psa, scratch);
+		uint32_t more = ht_psa_more(psa, scratch);
 
-		expect(more > sorted && more <= n && more == psa->sorted,
-			   "%u sorted of %u after %u", more, n, sorted);
+		expect(more > sorted && more <= n && more == psa->sorted, "%u sorted of %u after %u", more,
+			   n, sorted);
 		for (; sorted < more && !failed(); sorted++)
 		{
-			uint32_t	number = probes[sorted].number;
+			uint32_t number = probes[sorted].number;
 
-			expect(probes[sorted].key == expected[sorted], "probe %u of %u is out of order",
-				   sorted, n);
+			expect(probes[sorted].key == expected[sorted], "probe %u of %u is out of order", sorted,
+				   n);
 			expect(number < n && keys[number] == probes[sorted].key && !seen[number],
 				   "probe %u of %u has a wrong number", sorted, n);
 			if (number < n)
@@ -127,8 +127,10 @@ test_psa(void)
 	}
 
 	/* A cache line has 2^64 / 2^26 * 8 values: 23 bits distinguish lines. */
-	expect(ht_psa_bits(64, UINT64_C(1) << 26, 8) == 23, "%d", ht_psa_bits(64, UINT64_C(1) << 26, 8));
-	expect(ht_psa_bits(32, UINT64_C(1) << 23, 16) == 19, "%d", ht_psa_bits(32, UINT64_C(1) << 23, 16));
+	expect(ht_psa_bits(64, UINT64_C(1) << 26, 8) == 23, "%d",
+		   ht_psa_bits(64, UINT64_C(1) << 26, 8));
+	expect(ht_psa_bits(32, UINT64_C(1) << 23, 16) == 19, "%d",
+		   ht_psa_bits(32, UINT64_C(1) << 23, 16));
 	expect(ht_psa_bits(64, 1000, 8) == 7, "%d", ht_psa_bits(64, 1000, 8));
 	expect(ht_psa_bits(64, 8, 8) == 0 && ht_psa_bits(64, 0, 8) == 0, "a tree of one line");
 	expect(ht_psa_bits(4, UINT64_C(1) << 40, 8) == 4, "no more bits than keys have");

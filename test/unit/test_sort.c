@@ -10,24 +10,33 @@
 typedef enum Input
 {
 	RANDOM,
-	RANDOM_32,					/* 32-bit keys */
-	ONE_DIGIT,					/* keys that differ in one digit: an odd number of passes */
+	RANDOM_32, /* 32-bit keys */
+	ONE_DIGIT, /* keys that differ in one digit: an odd number of passes */
 	FEW_KEYS,
-	FEW_ENTRIES,				/* some entries are equal */
+	FEW_ENTRIES, /* some entries are equal */
 	ONE_KEY,
 	ONE_KEY_REVERSED,
-	ONE_OUTLIER,				/* all entries but one have the same key */
+	ONE_OUTLIER, /* all entries but one have the same key */
 	SORTED,
-	NEARLY_SORTED,				/* all but the last entry */
+	NEARLY_SORTED, /* all but the last entry */
 	REVERSED,
-	EXTREMES,					/* minimum and maximum keys and tids */
+	EXTREMES, /* minimum and maximum keys and tids */
 	N_INPUTS
 } Input;
 
 static const char *const input_names[N_INPUTS] = {
-	"random entries", "32-bit keys", "keys that differ in one digit", "few keys",
-	"few entries", "one key", "one key, tids reversed", "one key but for one entry",
-	"sorted entries", "sorted entries but for the last", "reversed entries", "extreme entries",
+	"random entries",
+	"32-bit keys",
+	"keys that differ in one digit",
+	"few keys",
+	"few entries",
+	"one key",
+	"one key, tids reversed",
+	"one key but for one entry",
+	"sorted entries",
+	"sorted entries but for the last",
+	"reversed entries",
+	"extreme entries",
 };
 
 static void
@@ -35,7 +44,7 @@ make_input(HtEntry *entries, size_t n, Input input)
 {
 	for (size_t i = 0; i < n; i++)
 	{
-		HtEntry		entry = {rnd(), rnd_tid()};
+		HtEntry entry = {rnd(), rnd_tid()};
 
 		switch (input)
 		{
@@ -65,7 +74,7 @@ make_input(HtEntry *entries, size_t n, Input input)
 				break;
 			case EXTREMES:
 				entry.key = rnd_below(2) ? UINT64_MAX : 0;
-				entry.tid = (const uint64_t[]) {0, 1, HT_TID_MAX}[rnd_below(3)];
+				entry.tid = (const uint64_t[]){0, 1, HT_TID_MAX}[rnd_below(3)];
 				break;
 			default:
 				break;
@@ -80,7 +89,7 @@ make_input(HtEntry *entries, size_t n, Input input)
 	if (input == REVERSED)
 		for (size_t i = 0; i < n / 2; i++)
 		{
-			HtEntry		swap = entries[i];
+			HtEntry swap = entries[i];
 
 			entries[i] = entries[n - 1 - i];
 			entries[n - 1 - i] = swap;
@@ -91,9 +100,9 @@ static void
 try_sort(Input input, size_t n)
 {
 	/* At least one byte: NULL would look like a lack of memory. */
-	HtEntry    *entries = allocate(n * sizeof(HtEntry) + 1);
-	HtEntry    *expected = allocate(n * sizeof(HtEntry) + 1);
-	HtEntry    *scratch = allocate(n * sizeof(HtEntry) + 1);
+	HtEntry *entries = allocate(n * sizeof(HtEntry) + 1);
+	HtEntry *expected = allocate(n * sizeof(HtEntry) + 1);
+	HtEntry *scratch = allocate(n * sizeof(HtEntry) + 1);
 
 	make_input(entries, n, input);
 	memcpy(expected, entries, n * sizeof(HtEntry));

@@ -15,42 +15,50 @@ typedef enum Pattern
 	RANDOM_KEYS,
 	ASCENDING,
 	DESCENDING,
-	NARROW,						/* so few keys and TIDs that entries repeat */
+	NARROW, /* so few keys and TIDs that entries repeat */
 	ONE_KEY,
 	MAX_KEY,
-	EXTREMES,					/* 0, 1, max - 1, max */
-	CLUMPS,						/* few first words, any other words */
-	SAME_FIRST_WORD,			/* only the last words differ */
-	POWERS,						/* powers of two, and what is beside them */
-	FIRST_KEY,					/* mostly the first of a few keys, with ascending TIDs */
+	EXTREMES,        /* 0, 1, max - 1, max */
+	CLUMPS,          /* few first words, any other words */
+	SAME_FIRST_WORD, /* only the last words differ */
+	POWERS,          /* powers of two, and what is beside them */
+	FIRST_KEY,       /* mostly the first of a few keys, with ascending TIDs */
 	N_PATTERNS
 } Pattern;
 
 static const char *const pattern_names[N_PATTERNS] = {
-	"random keys", "ascending keys", "descending keys", "few keys and tids", "one key",
-	"the maximum key", "extreme keys", "clumps of keys", "one first word", "powers of two",
+	"random keys",
+	"ascending keys",
+	"descending keys",
+	"few keys and tids",
+	"one key",
+	"the maximum key",
+	"extreme keys",
+	"clumps of keys",
+	"one first word",
+	"powers of two",
 	"few keys, ascending tids, mostly of the first",
 };
 
-#define N_CLASSES	6
+#define N_CLASSES 6
 
 static const int classes[N_CLASSES] = {0, 16, 32, 64, 96, 128};
 
-static const unsigned char foreign = 0xA5;	/* fills bytes that are not the engine's */
+static const unsigned char foreign = 0xA5; /* fills bytes that are not the engine's */
 
-#define KEY_MAX	(~(HtKey128) 0)
+#define KEY_MAX (~(HtKey128) 0)
 
 /* A page, what it should hold, and what it held when it was last logged. */
 typedef struct Leaf
 {
 	HtLeafShape128 shape;
-	char	   *allocation;
-	char	   *page;			/* aligned to 8 bytes, not to 16 */
-	char	   *logged;
+	char *allocation;
+	char *page; /* aligned to 8 bytes, not to 16 */
+	char *logged;
 	HtLeafChange change;
-	HtEntry128	model[HT_LEAF_MAX_ENTRIES];
-	int			n;
-	size_t		bytes;			/* logged so far */
+	HtEntry128 model[HT_LEAF_MAX_ENTRIES];
+	int n;
+	size_t bytes; /* logged so far */
 } Leaf;
 
 /* ----------------------------------------------------------------
@@ -62,7 +70,7 @@ typedef struct Leaf
 static HtKey128
 rnd_key(int bits)
 {
-	HtKey128	key = rnd();
+	HtKey128 key = rnd();
 
 	key |= (HtKey128) rnd() << 64;
 	return bits == 0 ? 0 : key >> (128 - bits);
@@ -77,8 +85,8 @@ power(int bit)
 static HtKey128
 pattern_key(Pattern pattern, int bits, int i)
 {
-	HtKey128	max = ht_class_max_128(bits);
-	HtKey128	key;
+	HtKey128 max = ht_class_max_128(bits);
+	HtKey128 key;
 
 	if (bits == 0)
 		return 0;
@@ -109,8 +117,7 @@ pattern_key(Pattern pattern, int bits, int i)
 			return bits <= 64 ? rnd_key(bits) : rnd_key(1 + rnd_below(bits - 64));
 		case POWERS:
 			key = power(rnd_below(bits));
-			return rnd_below(3) == 0 ? key - 1 :
-				rnd_below(2) && key < max ? key + 1 : key;
+			return rnd_below(3) == 0 ? key - 1 : rnd_below(2) && key < max ? key + 1 : key;
 		default:
 			return rnd_key(bits);
 	}
@@ -119,7 +126,7 @@ pattern_key(Pattern pattern, int bits, int i)
 static HtEntry128
 pattern_entry(Pattern pattern, HtLeafShape128 shape, int i)
 {
-	HtEntry128	entry = {pattern_key(pattern, shape.bits, i), rnd_tid_of(shape.tid_bytes)};
+	HtEntry128 entry = {pattern_key(pattern, shape.bits, i), rnd_tid_of(shape.tid_bytes)};
 
 	if (pattern == NARROW)
 		entry.tid = 1 + (uint64_t) rnd_below(40);
@@ -133,8 +140,8 @@ pattern_entry(Pattern pattern, HtLeafShape128 shape, int i)
 static HtLeafShape128
 random_shape_128(int bits, int tid_bytes)
 {
-	HtKey128	highest = KEY_MAX - ht_class_max_128(bits);
-	HtKey128	base = rnd_key(128);
+	HtKey128 highest = KEY_MAX - ht_class_max_128(bits);
+	HtKey128 base = rnd_key(128);
 
 	switch (rnd_below(5))
 	{
@@ -183,7 +190,7 @@ paint_hole(Leaf *leaf)
 static Leaf *
 leaf_create(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = allocate(sizeof(Leaf));
+	Leaf *leaf = allocate(sizeof(Leaf));
 
 	memset(leaf, 0, sizeof(*leaf));
 	leaf->shape = random_shape_128(bits, tid_bytes);
@@ -209,9 +216,9 @@ static void
 leaf_log(Leaf *leaf)
 {
 	HtByteRange ranges[HT_LEAF_MAX_RANGES + 1];
-	uint64_t	lines = ht_leaf_change_lines_128(leaf->page, &leaf->change);
-	int			end = HT_PAGE_START - 8;
-	int			n;
+	uint64_t lines = ht_leaf_change_lines_128(leaf->page, &leaf->change);
+	int end = HT_PAGE_START - 8;
+	int n;
 
 	memset(ranges, 0, sizeof(ranges));
 	n = ht_leaf_change_ranges_128(leaf->page, &leaf->change, ranges);
@@ -223,7 +230,7 @@ leaf_log(Leaf *leaf)
 	for (int i = 0; i < n && !failed(); i++)
 	{
 		expect(ranges[i].length > 0 && ranges[i].offset > end + 4 &&
-			   ranges[i].offset + ranges[i].length <= HT_PAGE_END,
+				   ranges[i].offset + ranges[i].length <= HT_PAGE_END,
 			   "range %d is %d+%d after %d", i, ranges[i].offset, ranges[i].length, end);
 		end = ranges[i].offset + ranges[i].length;
 		memcpy(leaf->logged + ranges[i].offset, leaf->page + ranges[i].offset, ranges[i].length);
@@ -237,15 +244,16 @@ static void
 expect_range(const Leaf *leaf, HtKey128 low, HtKey128 high)
 {
 	static HtEntry128 out[HT_LEAF_MAX_ENTRIES];
-	int			n = ht_leaf_read_range_128(leaf->page, low, high, out);
-	int			expected = 0;
+	int n = ht_leaf_read_range_128(leaf->page, low, high, out);
+	int expected = 0;
 
 	for (int i = 0; i < leaf->n; i++)
 	{
 		if (!in_range(leaf->model[i].key, low, high))
 			continue;
 		if (expected < n)
-			expect(ht_entry_cmp_128(out[expected], leaf->model[i]) == 0, "entry %d of a range is wrong", expected);
+			expect(ht_entry_cmp_128(out[expected], leaf->model[i]) == 0,
+				   "entry %d of a range is wrong", expected);
 		expected++;
 	}
 	expect(n == expected, "%d of %d entries in a range", n, expected);
@@ -255,9 +263,9 @@ expect_range(const Leaf *leaf, HtKey128 low, HtKey128 high)
 static HtKey128
 leaf_probe(const Leaf *leaf)
 {
-	HtKey128	base = leaf->shape.base;
-	HtKey128	max = ht_class_max_128(leaf->shape.bits);
-	HtKey128	key;
+	HtKey128 base = leaf->shape.base;
+	HtKey128 max = ht_class_max_128(leaf->shape.bits);
+	HtKey128 key;
 
 	switch (rnd_below(leaf->n > 0 ? 7 : 4))
 	{
@@ -285,7 +293,8 @@ expect_foreign(const Leaf *leaf)
 	HtByteRange hole = ht_leaf_hole_128(leaf->shape);
 
 	for (int i = 0; i < HT_PAGE_SIZE; i++)
-		if (i < HT_PAGE_START || i >= HT_PAGE_END || (i >= hole.offset && i < hole.offset + hole.length))
+		if (i < HT_PAGE_START || i >= HT_PAGE_END ||
+			(i >= hole.offset && i < hole.offset + hole.length))
 			expect((unsigned char) leaf->page[i] == foreign, "byte %d is not the engine's", i);
 }
 
@@ -294,27 +303,28 @@ leaf_verify(const Leaf *leaf)
 {
 	static HtEntry128 out[HT_LEAF_MAX_ENTRIES];
 	static HtEntry128 checked_out[HT_LEAF_MAX_ENTRIES];
-	int			checked;
+	int checked;
 	const char *complaint = ht_leaf_read_checked_128(leaf->page, checked_out, &checked);
-	int			n = ht_leaf_read_128(leaf->page, out);
-	int			counted = 0;
+	int n = ht_leaf_read_128(leaf->page, out);
+	int counted = 0;
 
 	expect(complaint == NULL, "%s", complaint ? complaint : "");
 	expect(checked == n, "read %d entries while checking, and %d", checked, n);
 	for (int i = 0; i < n && checked == n; i++)
-		expect(ht_entry_cmp_128(checked_out[i], out[i]) == 0, "entry %d is wrong if the page is checked", i);
+		expect(ht_entry_cmp_128(checked_out[i], out[i]) == 0,
+			   "entry %d is wrong if the page is checked", i);
 	expect(ht_leaf_count_128(leaf->page) == leaf->n, "count is wrong");
 	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
 	for (int i = 0; i < n && n == leaf->n; i++)
 		expect(ht_entry_cmp_128(out[i], leaf->model[i]) == 0, "entry %d is wrong", i);
 	for (int b = 0; b < ht_leaf_blocks_128(leaf->shape); b++)
 	{
-		int			count = ht_leaf_block_count_128(leaf->page, b);
+		int count = ht_leaf_block_count_128(leaf->page, b);
 
 		for (int slot = 0; slot < count && counted + slot < leaf->n; slot++)
 		{
-			HtEntry128	entry = ht_leaf_entry_128(leaf->page, b, slot);
-			bool		found = false;
+			HtEntry128 entry = ht_leaf_entry_128(leaf->page, b, slot);
+			bool found = false;
 
 			for (int i = counted; i < counted + count; i++)
 				found |= ht_entry_cmp_128(leaf->model[i], entry) == 0;
@@ -327,7 +337,7 @@ leaf_verify(const Leaf *leaf)
 	expect_range(leaf, 0, KEY_MAX);
 	for (int i = 0; i < 4; i++)
 	{
-		HtKey128	key = leaf_probe(leaf);
+		HtKey128 key = leaf_probe(leaf);
 
 		expect_range(leaf, key, key);
 		expect_range(leaf, key, leaf_probe(leaf));
@@ -338,7 +348,7 @@ leaf_verify(const Leaf *leaf)
 static HtInsertResult
 leaf_insert(Leaf *leaf, HtEntry128 entry)
 {
-	int			at = 0;
+	int at = 0;
 	HtInsertResult expected = HT_INSERTED;
 	HtInsertResult result;
 
@@ -353,7 +363,8 @@ leaf_insert(Leaf *leaf, HtEntry128 entry)
 	else if (leaf->n == ht_leaf_capacity_128(leaf->shape))
 		expected = HT_FULL;
 
-	result = rnd_below(2) ? ht_leaf_add_128(leaf->page, entry, HT_LEAF_MAX_BLOCKS, &leaf->change) : HT_FULL;
+	result = rnd_below(2) ? ht_leaf_add_128(leaf->page, entry, HT_LEAF_MAX_BLOCKS, &leaf->change) :
+							HT_FULL;
 	if (result == HT_FULL)
 		result = ht_leaf_insert_128(leaf->page, entry, &leaf->change);
 	expect(result == expected, "insert gave %d, not %d", result, expected);
@@ -369,16 +380,17 @@ leaf_insert(Leaf *leaf, HtEntry128 entry)
 static void
 leaf_remove_some(Leaf *leaf)
 {
-	bool		dead[HT_LEAF_MAX_ENTRIES];
-	int			percent = (const int[]) {1, 10, 50, 90, 99}[rnd_below(5)];
-	int			kind = rnd_below(5);
-	int			start = rnd_below(leaf->n + 1);
-	int			end = start + rnd_below(leaf->n - start + 1);
-	int			n = 0;
+	bool dead[HT_LEAF_MAX_ENTRIES];
+	int percent = (const int[]){1, 10, 50, 90, 99}[rnd_below(5)];
+	int kind = rnd_below(5);
+	int start = rnd_below(leaf->n + 1);
+	int end = start + rnd_below(leaf->n - start + 1);
+	int n = 0;
 
 	for (int i = 0; i < leaf->n; i++)
-		dead[i] = kind == 0 ? i >= start : kind == 1 ? i >= start && i < end :
-			kind == 2 || rnd_below(100) < percent;
+		dead[i] = kind == 0 ? i >= start :
+				  kind == 1 ? i >= start && i < end :
+							  kind == 2 || rnd_below(100) < percent;
 	ht_leaf_remove_128(leaf->page, dead, &leaf->change);
 	for (int i = 0; i < leaf->n; i++)
 		if (!dead[i])
@@ -389,18 +401,18 @@ leaf_remove_some(Leaf *leaf)
 static void
 test_leaf_pattern(int bits, int tid_bytes, Pattern pattern)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			i = 0;
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int i = 0;
 
 	leaf_verify(leaf);
 	for (int round = 0; round < 16 && !failed(); round++)
 	{
-		int			inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity_128(leaf->shape) : rnd_below(200);
-		int			log_every = 1 + rnd_below(rnd_below(2) ? 3 : 300);
+		int inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity_128(leaf->shape) : rnd_below(200);
+		int log_every = 1 + rnd_below(rnd_below(2) ? 3 : 300);
 
 		while (inserts-- > 0 && !failed())
 		{
-			HtEntry128	entry = pattern_entry(pattern, leaf->shape, i++);
+			HtEntry128 entry = pattern_entry(pattern, leaf->shape, i++);
 
 			if (leaf_insert(leaf, entry) == HT_FULL)
 				break;
@@ -430,17 +442,17 @@ test_leaf_pattern(int bits, int tid_bytes, Pattern pattern)
 }
 
 /*
- * Entries that come behind those of the page's first key, while another key follows: the free slots are
- * all of use to them, and they do not push others each time.
+ * Entries that come behind those of the page's first key, while another key follows: the free slots
+ * are all of use to them, and they do not push others each time.
  */
 static void
 test_leaf_first_key(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			capacity = ht_leaf_capacity_128(leaf->shape);
-	int			count = capacity * 7 / 8;
-	int			first = count / 4;
-	int			inserted = 0;
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int capacity = ht_leaf_capacity_128(leaf->shape);
+	int count = capacity * 7 / 8;
+	int first = count / 4;
+	int inserted = 0;
 
 	for (leaf->n = 0; leaf->n < count; leaf->n++)
 	{
@@ -451,7 +463,7 @@ test_leaf_first_key(int bits, int tid_bytes)
 	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 	for (;; inserted++)
 	{
-		HtEntry128	entry = {leaf->model[0].key, ascending_tid(first + inserted)};
+		HtEntry128 entry = {leaf->model[0].key, ascending_tid(first + inserted)};
 
 		if (leaf_insert(leaf, entry) != HT_INSERTED)
 			break;
@@ -468,27 +480,30 @@ test_leaf_first_key(int bits, int tid_bytes)
 static bool
 has_hint(const Leaf *leaf, HtEntry128 entry)
 {
-	int			slot = ht_leaf_slot_128(leaf->page, entry);
-	int			slots = ht_leaf_slots_128(leaf->shape);
+	int slot = ht_leaf_slot_128(leaf->page, entry);
+	int slots = ht_leaf_slots_128(leaf->shape);
 
-	expect(slot >= 0 &&
-		   ht_entry_cmp_128(ht_leaf_entry_128(leaf->page, slot / slots, slot % slots), entry) == 0,
+	expect(slot >= 0 && ht_entry_cmp_128(ht_leaf_entry_128(leaf->page, slot / slots, slot % slots),
+										 entry) == 0,
 		   "an entry is not in its slot");
 	return slot >= 0 && (ht_leaf_hints_128(leaf->page, slot / slots) >> slot % slots & 1) != 0;
 }
 
 /* The first entries of a range, "all" of which are these. */
 static void
-expect_some(const Leaf *leaf, HtKey128 low, HtKey128 high, bool live, const HtEntry128 *all, int count)
+expect_some(const Leaf *leaf, HtKey128 low, HtKey128 high, bool live, const HtEntry128 *all,
+			int count)
 {
 	static HtEntry128 out[HT_LEAF_MAX_ENTRIES];
-	int			enough = 1 + (int) rnd_below(rnd_below(2) ? 20 : HT_LEAF_MAX_ENTRIES);
-	int			n = ht_leaf_read_some_128(leaf->page, low, high, live, enough, out);
+	int enough = 1 + (int) rnd_below(rnd_below(2) ? 20 : HT_LEAF_MAX_ENTRIES);
+	int n = ht_leaf_read_some_128(leaf->page, low, high, live, enough, out);
 
 	expect(n == count || n >= enough, "fewer entries are read than are enough");
-	expect(n < enough + ht_leaf_slots_128(leaf->shape), "a block is read although there are enough entries");
+	expect(n < enough + ht_leaf_slots_128(leaf->shape),
+		   "a block is read although there are enough entries");
 	for (int i = 0; i < n && !failed(); i++)
-		expect(i < count && ht_entry_cmp_128(out[i], all[i]) == 0, "one of the first entries is wrong");
+		expect(i < count && ht_entry_cmp_128(out[i], all[i]) == 0,
+			   "one of the first entries is wrong");
 }
 
 /* Every hint is that of a dead entry, and only entries without hints are read. */
@@ -496,22 +511,23 @@ static void
 verify_hints(const Leaf *leaf)
 {
 	static HtEntry128 out[HT_LEAF_MAX_ENTRIES];
-	HtKey128	low = leaf_probe(leaf);
-	HtKey128	high = rnd_below(3) == 0 ? KEY_MAX : leaf_probe(leaf);
-	HtEntry128	other = {low, HT_TID_MAX - 1};
-	int			n = ht_leaf_read_live_128(leaf->page, low, high, out);
-	int			live = 0;
-	bool		any = false;
+	HtKey128 low = leaf_probe(leaf);
+	HtKey128 high = rnd_below(3) == 0 ? KEY_MAX : leaf_probe(leaf);
+	HtEntry128 other = {low, HT_TID_MAX - 1};
+	int n = ht_leaf_read_live_128(leaf->page, low, high, out);
+	int live = 0;
+	bool any = false;
 
 	for (int i = 0; i < leaf->n && !failed(); i++)
 	{
-		bool		hint = has_hint(leaf, leaf->model[i]);
+		bool hint = has_hint(leaf, leaf->model[i]);
 
 		any |= hint;
 		expect(!hint || leaf->model[i].tid % 3 == 0, "a hint for a live entry");
 		if (hint || !in_range(leaf->model[i].key, low, high))
 			continue;
-		expect(live < n && ht_entry_cmp_128(out[live], leaf->model[i]) == 0, "an entry without hint is not read");
+		expect(live < n && ht_entry_cmp_128(out[live], leaf->model[i]) == 0,
+			   "an entry without hint is not read");
 		live++;
 	}
 	expect(live == n, "an entry with a hint is read");
@@ -525,15 +541,16 @@ test_leaf_hints(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 6 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		Pattern		pattern = round == 5 ? FIRST_KEY : (Pattern) round;
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		Pattern pattern = round == 5 ? FIRST_KEY : (Pattern) round;
 		HtByteRange hole = ht_leaf_hole_128(leaf->shape);
 
 		memset(leaf->page + hole.offset, 0, hole.length);
 		for (int step = 0; step < 40 && !failed(); step++)
 		{
 			for (int i = rnd_below(60); i > 0; i--)
-				leaf_insert(leaf, pattern_entry(step % 2 == 0 ? pattern : ONE_KEY, leaf->shape, i * step));
+				leaf_insert(
+					leaf, pattern_entry(step % 2 == 0 ? pattern : ONE_KEY, leaf->shape, i * step));
 			if (rnd_below(10) == 0)
 				leaf_remove_some(leaf);
 			ht_leaf_clear_hints_128(leaf->page, &leaf->change);
@@ -553,15 +570,16 @@ test_leaf_limits(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 20 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		HtEntry128	first = {leaf->shape.base, 1};
-		HtEntry128	last = {first.key + ht_class_max_128(bits), 1};
-		HtEntry128	below = {first.key - 1, 1};
-		HtEntry128	above = {last.key + 1, 1};
-		HtEntry128	far = {first.key, (UINT64_C(1) << (8 * tid_bytes - 9)) << 16 | 1};
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		HtEntry128 first = {leaf->shape.base, 1};
+		HtEntry128 last = {first.key + ht_class_max_128(bits), 1};
+		HtEntry128 below = {first.key - 1, 1};
+		HtEntry128 above = {last.key + 1, 1};
+		HtEntry128 far = {first.key, (UINT64_C(1) << (8 * tid_bytes - 9)) << 16 | 1};
 
 		expect(leaf_insert(leaf, first) == HT_INSERTED, "the base does not fit");
-		expect(leaf_insert(leaf, last) == (bits == 0 ? HT_PRESENT : HT_INSERTED), "the greatest key does not fit");
+		expect(leaf_insert(leaf, last) == (bits == 0 ? HT_PRESENT : HT_INSERTED),
+			   "the greatest key does not fit");
 		if (first.key != 0)
 			expect(leaf_insert(leaf, below) == HT_NO_FIT, "a key below the base fits");
 		if (last.key != KEY_MAX)
@@ -580,11 +598,12 @@ test_leaf_reshape(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 30 && !failed(); round++)
 	{
-		int			former = classes[rnd_below(N_CLASSES)];
-		Leaf	   *leaf = leaf_create(former, 4 + rnd_below(3));
+		int former = classes[rnd_below(N_CLASSES)];
+		Leaf *leaf = leaf_create(former, 4 + rnd_below(3));
 
 		for (int i = rnd_below(1300); i > 0; i--)
-			ht_leaf_insert_128(leaf->page, pattern_entry(RANDOM_KEYS, leaf->shape, i), &leaf->change);
+			ht_leaf_insert_128(leaf->page, pattern_entry(RANDOM_KEYS, leaf->shape, i),
+							   &leaf->change);
 		leaf->shape = random_shape_128(bits, tid_bytes);
 		leaf->n = rnd_below(ht_leaf_capacity_128(leaf->shape) + 1);
 		for (int i = 0; i < leaf->n; i++)
@@ -605,11 +624,11 @@ test_leaf_reshape(int bits, int tid_bytes)
 static void
 test_leaf_check(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
-	int			n = ht_leaf_capacity_128(leaf->shape) / 2;
-	int			separators = HT_LEAF_SEPARATORS_AT;
-	int			block = ht_leaf_blocks_at_128(leaf->shape);
-	char		saved[HT_PAGE_SIZE];
+	Leaf *leaf = leaf_create(bits, tid_bytes);
+	int n = ht_leaf_capacity_128(leaf->shape) / 2;
+	int separators = HT_LEAF_SEPARATORS_AT;
+	int block = ht_leaf_blocks_at_128(leaf->shape);
+	char saved[HT_PAGE_SIZE];
 
 	for (int i = 0; i < n; i++)
 	{
@@ -621,9 +640,11 @@ test_leaf_check(int bits, int tid_bytes)
 	expect(ht_leaf_check_128(leaf->page) == NULL, "page is not sound");
 	for (int i = HT_LEAF_CLASS_AT; i < HT_LEAF_SEPARATORS_AT && !failed(); i++)
 	{
-		bool		is_base = i >= HT_WIDE_BASE_AT && i < HT_WIDE_BASE_AT + (int) sizeof(HtKey128);
-		bool		is_free = bits == 0 ? i >= 80 && !is_base && i < HT_WIDE_BASE_AT : bits == 16 ? i >= 82 && !is_base && i < HT_WIDE_BASE_AT :
-			bits == 32 ? i >= 92 && !is_base && i < HT_WIDE_BASE_AT : false;
+		bool is_base = i >= HT_WIDE_BASE_AT && i < HT_WIDE_BASE_AT + (int) sizeof(HtKey128);
+		bool is_free = bits == 0  ? i >= 80 && !is_base && i < HT_WIDE_BASE_AT :
+					   bits == 16 ? i >= 82 && !is_base && i < HT_WIDE_BASE_AT :
+					   bits == 32 ? i >= 92 && !is_base && i < HT_WIDE_BASE_AT :
+									false;
 
 		leaf->page[i] = (char) (leaf->page[i] + 7);
 		if (!is_base && !is_free)
@@ -658,21 +679,23 @@ test_leaf_damaged(int bits, int tid_bytes)
 
 	for (int round = 0; round < 300 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(bits, tid_bytes);
-		int			kind = rnd_below(4);
-		int			from = kind == 1 ? HT_LEAF_SEPARATORS_AT : HT_PAGE_START;
-		int			to = kind == 2 ? HT_LEAF_SEPARATORS_AT : HT_PAGE_END;
-		int			blocks_at = ht_leaf_blocks_at_128(leaf->shape);
-		int			size = ht_leaf_block_size_128(leaf->shape);
-		bool		sound;
-		int			count;
+		Leaf *leaf = leaf_create(bits, tid_bytes);
+		int kind = rnd_below(4);
+		int from = kind == 1 ? HT_LEAF_SEPARATORS_AT : HT_PAGE_START;
+		int to = kind == 2 ? HT_LEAF_SEPARATORS_AT : HT_PAGE_END;
+		int blocks_at = ht_leaf_blocks_at_128(leaf->shape);
+		int size = ht_leaf_block_size_128(leaf->shape);
+		bool sound;
+		int count;
 
 		for (int i = rnd_below(HT_LEAF_MAX_ENTRIES); i > 0; i--)
-			ht_leaf_insert_128(leaf->page, pattern_entry((Pattern) (round % N_PATTERNS), leaf->shape, i),
+			ht_leaf_insert_128(leaf->page,
+							   pattern_entry((Pattern) (round % N_PATTERNS), leaf->shape, i),
 							   &leaf->change);
 		if (kind == 3)
 			for (int i = 0; i < 10; i++)
-				leaf->page[blocks_at + (rnd_below(ht_leaf_blocks_128(leaf->shape)) + 1) * size - 2] = (char) rnd();
+				leaf->page[blocks_at + (rnd_below(ht_leaf_blocks_128(leaf->shape)) + 1) * size -
+						   2] = (char) rnd();
 		else
 			for (int i = from; i < to; i++)
 				if (rnd_below(round % 2 ? 1 : 50) == 0)
@@ -686,12 +709,13 @@ test_leaf_damaged(int bits, int tid_bytes)
 			expect(ht_entry_cmp_128(out[i - 1], out[i]) < 0, "a sound page, but out of order");
 		for (int i = 0; i < 10; i++)
 		{
-			int			n = ht_leaf_read_range_128(leaf->page, leaf_probe(leaf), leaf_probe(leaf), out);
+			int n = ht_leaf_read_range_128(leaf->page, leaf_probe(leaf), leaf_probe(leaf), out);
 
 			expect(n >= 0 && n <= count, "%d entries of %d in a range", n, count);
 		}
 		for (int i = 0; i < 100; i++)
-			ht_leaf_insert_128(leaf->page, pattern_entry((Pattern) rnd_below(N_PATTERNS), leaf->shape, i),
+			ht_leaf_insert_128(leaf->page,
+							   pattern_entry((Pattern) rnd_below(N_PATTERNS), leaf->shape, i),
 							   &leaf->change);
 		for (int i = 0; i < HT_LEAF_MAX_ENTRIES; i++)
 			dead[i] = rnd_below(2);
@@ -711,7 +735,7 @@ test_leaf_damaged(int bits, int tid_bytes)
 static void
 make_leaf(Leaf *leaf, int bits, int tid_bytes, Pattern pattern)
 {
-	int			n;
+	int n;
 
 	leaf->shape = random_shape_128(bits, tid_bytes);
 	ht_leaf_init_128(leaf->page, leaf->shape);
@@ -739,7 +763,7 @@ static void
 set_hints(Leaf *leaf)
 {
 	HtByteRange hole = ht_leaf_hole_128(leaf->shape);
-	int			one_of = 1 + rnd_below(8);
+	int one_of = 1 + rnd_below(8);
 
 	memset(leaf->page + hole.offset, 0, hole.length);
 	if (rnd_below(3) == 0)
@@ -750,16 +774,17 @@ set_hints(Leaf *leaf)
 }
 
 static void
-expect_has_hints(const HtSearch128 *search, const Leaf *leaf, const HtProbe128 *probes, uint32_t count)
+expect_has_hints(const HtSearch128 *search, const Leaf *leaf, const HtProbe128 *probes,
+				 uint32_t count)
 {
-	bool		expected = ht_leaf_has_hints_128(leaf->page);
+	bool expected = ht_leaf_has_hints_128(leaf->page);
 
 	if (count > 0 && count <= HT_FEW_PROBES)
 	{
 		expected = false;
 		for (uint32_t i = 0; i < count; i++)
 		{
-			int			block = (int) probes[i].hint;
+			int block = (int) probes[i].hint;
 
 			if (probes[i].hint >= (uint32_t) ht_leaf_blocks_128(leaf->shape))
 				block = 0;
@@ -772,12 +797,11 @@ expect_has_hints(const HtSearch128 *search, const Leaf *leaf, const HtProbe128 *
 static int
 expected_hits(const Leaf *leaf, HtKey128 low, HtKey128 high, uint32_t probe, bool live, HtHit *hits)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < leaf->n; i++)
-		if (in_range(leaf->model[i].key, low, high) &&
-			!(live && has_hint(leaf, leaf->model[i])))
-			hits[n++] = (HtHit) {leaf->model[i].tid, probe, 0};
+		if (in_range(leaf->model[i].key, low, high) && !(live && has_hint(leaf, leaf->model[i])))
+			hits[n++] = (HtHit){leaf->model[i].tid, probe, 0};
 	return n;
 }
 
@@ -788,7 +812,7 @@ compare(const Leaf *leaf, HtHit *hits, const HtKey128 *keys, int n, HtHit *expec
 	expect(n == n_expected, "%d hits of %s instead of %d", n, what, n_expected);
 	for (int i = 0; i < n && keys != NULL && !failed(); i++)
 	{
-		bool		found = false;
+		bool found = false;
 
 		for (int j = 0; j < leaf->n; j++)
 			found |= leaf->model[j].tid == hits[i].tid && leaf->model[j].key == keys[i];
@@ -799,11 +823,12 @@ compare(const Leaf *leaf, HtHit *hits, const HtKey128 *keys, int n, HtHit *expec
 	qsort(hits, (size_t) n, sizeof(HtHit), compare_hits);
 	qsort(expected, (size_t) n, sizeof(HtHit), compare_hits);
 	for (int i = 0; i < n; i++)
-		expect(hits[i].probe == expected[i].probe && hits[i].tid == expected[i].tid && hits[i].all_visible == 0,
+		expect(hits[i].probe == expected[i].probe && hits[i].tid == expected[i].tid &&
+				   hits[i].all_visible == 0,
 			   "hit %d of %s is wrong", i, what);
 }
 
-#define HITS	(50 * HT_LEAF_MAX_ENTRIES)
+#define HITS (50 * HT_LEAF_MAX_ENTRIES)
 
 /*
  * The hint for a key that the leaf can store is the first block that can have it: no block
@@ -817,7 +842,7 @@ expect_hint(const Leaf *leaf, const HtProbe128 *probe)
 	for (int b = 0; b < ht_leaf_blocks_128(leaf->shape); b++)
 		for (int slot = 0; slot < ht_leaf_block_count_128(leaf->page, b); slot++)
 		{
-			HtKey128	key = ht_leaf_entry_128(leaf->page, b, slot).key;
+			HtKey128 key = ht_leaf_entry_128(leaf->page, b, slot).key;
 
 			expect(b >= (int) probe->hint || key < probe->key, "hint %u is too high", probe->hint);
 			expect(b <= (int) probe->hint || key >= probe->key, "hint %u is too low", probe->hint);
@@ -835,26 +860,25 @@ random_length(void)
 static void
 try_probes(const HtSearch128 *search, const Leaf *leaf, bool are_ranges, uint32_t room)
 {
-	static HtHit hits[HITS],
-				expected[HITS];
+	static HtHit hits[HITS], expected[HITS];
 	static HtKey128 keys[HITS];
-	HtProbe128	probes[40];
-	uint32_t	count = (uint32_t) rnd_below(41);
-	uint32_t	found = UINT32_MAX;
-	uint32_t	answered;
-	bool		want_keys = rnd_below(2);
-	uint32_t	slots = (uint32_t) ht_leaf_slots_128(leaf->shape);
-	HtKey128	length = are_ranges ? random_length() : 0;
-	HtKey128	last = KEY_MAX - length;
+	HtProbe128 probes[40];
+	uint32_t count = (uint32_t) rnd_below(41);
+	uint32_t found = UINT32_MAX;
+	uint32_t answered;
+	bool want_keys = rnd_below(2);
+	uint32_t slots = (uint32_t) ht_leaf_slots_128(leaf->shape);
+	HtKey128 length = are_ranges ? random_length() : 0;
+	HtKey128 last = KEY_MAX - length;
 	const char *what = are_ranges ? "ranges" : "points";
-	int			n = 0;
+	int n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		HtKey128	key = leaf_probe(leaf);
+		HtKey128 key = leaf_probe(leaf);
 
 		key = last < key ? last : key;
-		probes[i] = (HtProbe128) {key, 1000 + i, (uint32_t) rnd_below(70)};
+		probes[i] = (HtProbe128){key, 1000 + i, (uint32_t) rnd_below(70)};
 	}
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
@@ -869,20 +893,23 @@ try_probes(const HtSearch128 *search, const Leaf *leaf, bool are_ranges, uint32_
 	expect_has_hints(search, leaf, probes, count);
 	expect_has_hints(search, leaf, probes, count % (HT_FEW_PROBES + 2));
 	if (are_ranges)
-		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL, room, &found);
+		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL,
+								  room, &found);
 	else
-		answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
+		answered =
+			search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
 	expect(answered <= count && found <= room, "%u answered of %u, %u hits in room for %u",
 		   answered, count, found, room);
 	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
 	{
-		int			more = expected_hits(leaf, probes[i].key, probes[i].key + length, probes[i].number,
-										 false, expected + n);
+		int more = expected_hits(leaf, probes[i].key, probes[i].key + length, probes[i].number,
+								 false, expected + n);
 
 		if (i < answered)
 			n += more;
 		else
-			expect((uint32_t) n + slots > room || (uint32_t) (n + more) > room, "stopped for nothing at probe %u", i);
+			expect((uint32_t) n + slots > room || (uint32_t) (n + more) > room,
+				   "stopped for nothing at probe %u", i);
 	}
 	if (!failed())
 		compare(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, what);
@@ -891,15 +918,14 @@ try_probes(const HtSearch128 *search, const Leaf *leaf, bool are_ranges, uint32_
 static void
 try_range(const HtSearch128 *search, const Leaf *leaf, uint32_t room)
 {
-	static HtHit hits[HT_LEAF_MAX_ENTRIES],
-				expected[HT_LEAF_MAX_ENTRIES];
+	static HtHit hits[HT_LEAF_MAX_ENTRIES], expected[HT_LEAF_MAX_ENTRIES];
 	static HtKey128 keys[HT_LEAF_MAX_ENTRIES];
-	HtKey128	low = leaf_probe(leaf);
-	HtKey128	high = rnd_below(3) == 0 ? low : leaf_probe(leaf);
-	bool		want_keys = rnd_below(2);
-	bool		live = rnd_below(2);
-	uint32_t	n;
-	int			n_expected;
+	HtKey128 low = leaf_probe(leaf);
+	HtKey128 high = rnd_below(3) == 0 ? low : leaf_probe(leaf);
+	bool want_keys = rnd_below(2);
+	bool live = rnd_below(2);
+	uint32_t n;
+	int n_expected;
 
 	n = search->range(leaf->page, low, high, 77, live, hits, want_keys ? keys : NULL, room);
 	n_expected = expected_hits(leaf, low, high, 77, live, expected);
@@ -914,14 +940,14 @@ try_damaged(const HtSearch128 *search, Leaf *leaf)
 {
 	static HtHit hits[HT_LEAF_MAX_ENTRIES + 1];
 	static HtKey128 keys[HT_LEAF_MAX_ENTRIES + 1];
-	HtProbe128	probes[10];
-	uint32_t	found;
+	HtProbe128 probes[10];
+	uint32_t found;
 
 	for (int i = 0; i < HT_PAGE_SIZE; i++)
 		if (rnd_below(3) == 0)
 			leaf->page[i] = (char) rnd();
 	for (int i = 0; i < 10; i++)
-		probes[i] = (HtProbe128) {leaf_probe(leaf), (uint32_t) i, 0};
+		probes[i] = (HtProbe128){leaf_probe(leaf), (uint32_t) i, 0};
 	hits[HT_LEAF_MAX_ENTRIES].tid = 4711;
 	search->prefetch_separators(leaf->page, probes, 10);
 	search->prefetch_blocks(leaf->page, probes, 10, true);
@@ -929,9 +955,11 @@ try_damaged(const HtSearch128 *search, Leaf *leaf)
 	search->has_hints(leaf->page, probes, 10);
 	search->points(leaf->page, probes, 10, hits, keys, HT_LEAF_MAX_ENTRIES, &found);
 	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits", found);
-	search->ranges(leaf->page, probes, 10, random_length(), hits, keys, HT_LEAF_MAX_ENTRIES, &found);
+	search->ranges(leaf->page, probes, 10, random_length(), hits, keys, HT_LEAF_MAX_ENTRIES,
+				   &found);
 	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits of ranges", found);
-	search->range(leaf->page, probes[0].key, probes[1].key, 0, false, hits, keys, HT_LEAF_MAX_ENTRIES);
+	search->range(leaf->page, probes[0].key, probes[1].key, 0, false, hits, keys,
+				  HT_LEAF_MAX_ENTRIES);
 	search->range(leaf->page, 0, KEY_MAX, 0, true, hits, keys, HT_LEAF_MAX_ENTRIES);
 	expect(hits[HT_LEAF_MAX_ENTRIES].tid == 4711, "wrote beyond the room");
 }
@@ -940,7 +968,7 @@ static void
 test_search_128(int bits, int tid_bytes)
 {
 	static const char *const names[] = {"portable", "avx2", "avx512"};
-	Leaf	   *leaf = leaf_create(bits, tid_bytes);
+	Leaf *leaf = leaf_create(bits, tid_bytes);
 
 	expect(ht_search_128("mmx") == NULL && ht_search_128(NULL) != NULL, "variants");
 	for (int variant = 0; variant < 3; variant++)
@@ -954,7 +982,7 @@ test_search_128(int bits, int tid_bytes)
 			make_leaf(leaf, bits, tid_bytes, (Pattern) (round % N_PATTERNS));
 			for (int i = 0; i < 5 && !failed(); i++)
 			{
-				uint32_t	room = rnd_below(2) ? HT_LEAF_MAX_ENTRIES : (uint32_t) rnd_below(60);
+				uint32_t room = rnd_below(2) ? HT_LEAF_MAX_ENTRIES : (uint32_t) rnd_below(60);
 
 				set_hints(leaf);
 				try_probes(search, leaf, false, room);
@@ -976,9 +1004,9 @@ test_search_128(int bits, int tid_bytes)
 static void
 try_sort(Pattern pattern, int bits, size_t n)
 {
-	HtEntry128   *entries = allocate(n * sizeof(HtEntry128) + 1);
-	HtEntry128   *expected = allocate(n * sizeof(HtEntry128) + 1);
-	HtEntry128   *scratch = allocate(n * sizeof(HtEntry128) + 1);
+	HtEntry128 *entries = allocate(n * sizeof(HtEntry128) + 1);
+	HtEntry128 *expected = allocate(n * sizeof(HtEntry128) + 1);
+	HtEntry128 *scratch = allocate(n * sizeof(HtEntry128) + 1);
 
 	for (size_t i = 0; i < n; i++)
 	{
@@ -998,12 +1026,12 @@ try_sort(Pattern pattern, int bits, size_t n)
 static void
 try_batch(Pattern pattern, int bits, uint32_t n)
 {
-	HtKey128   *keys = allocate((n + 1) * sizeof(HtKey128));
-	uint8_t    *seen = allocate(n + 1);
-	HtProbe128   *probes = allocate((n + 1) * sizeof(HtProbe128));
-	HtPsa128	   *psa = allocate(sizeof(HtPsa128));
-	HtProbe128   *scratch;
-	uint32_t	sorted = 0;
+	HtKey128 *keys = allocate((n + 1) * sizeof(HtKey128));
+	uint8_t *seen = allocate(n + 1);
+	HtProbe128 *probes = allocate((n + 1) * sizeof(HtProbe128));
+	HtPsa128 *psa = allocate(sizeof(HtPsa128));
+	HtProbe128 *scratch;
+	uint32_t sorted = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		keys[i] = pattern_key(pattern, bits, (int) i);
@@ -1013,15 +1041,16 @@ try_batch(Pattern pattern, int bits, uint32_t n)
 	scratch = allocate((psa->largest + 1) * sizeof(HtProbe128));
 	while (sorted < n && !failed())
 	{
-		uint32_t	more = ht_psa_more_128(psa, scratch);
+		uint32_t more = ht_psa_more_128(psa, scratch);
 
-		expect(more > sorted && more <= n && more == psa->sorted, "%u sorted of %u after %u", more, n, sorted);
+		expect(more > sorted && more <= n && more == psa->sorted, "%u sorted of %u after %u", more,
+			   n, sorted);
 		for (; sorted < more && !failed(); sorted++)
 		{
-			uint32_t	number = probes[sorted].number;
+			uint32_t number = probes[sorted].number;
 
-			expect(sorted == 0 || probes[sorted].key >= probes[sorted - 1].key, "probe %u of %u is out of order",
-				   sorted, n);
+			expect(sorted == 0 || probes[sorted].key >= probes[sorted - 1].key,
+				   "probe %u of %u is out of order", sorted, n);
 			expect(number < n && keys[number] == probes[sorted].key && !seen[number],
 				   "probe %u of %u has a wrong number", sorted, n);
 			if (number < n)
@@ -1038,10 +1067,10 @@ try_batch(Pattern pattern, int bits, uint32_t n)
 static void
 test_node_128(Pattern pattern, int fanout)
 {
-	size_t		size = ht_node_size(HT_WIDTH128, fanout);
-	char	   *node = allocate(size + 8);
-	HtEntry128	separators[HT_MAX_FANOUT];
-	int			n = rnd_below(fanout);
+	size_t size = ht_node_size(HT_WIDTH128, fanout);
+	char *node = allocate(size + 8);
+	HtEntry128 separators[HT_MAX_FANOUT];
+	int n = rnd_below(fanout);
 
 	memset(node + size, foreign, 8);
 	ht_node_init(node, HT_WIDTH128, fanout);
@@ -1054,12 +1083,13 @@ test_node_128(Pattern pattern, int fanout)
 	for (int i = 0; i < n; i++)
 		ht_node_set_128(node, HT_WIDTH128, fanout, i, separators[i]);
 	for (int i = 0; i < n; i++)
-		expect(ht_entry_cmp_128(ht_node_get_128(node, HT_WIDTH128, fanout, i), separators[i]) == 0, "separator %d", i);
+		expect(ht_entry_cmp_128(ht_node_get_128(node, HT_WIDTH128, fanout, i), separators[i]) == 0,
+			   "separator %d", i);
 	for (int round = 0; round < 50 && !failed(); round++)
 	{
-		HtEntry128	entry = {pattern_key(pattern, 128, round), (uint64_t) rnd_below(3) << 16};
-		int			below = 0;
-		int			not_above = 0;
+		HtEntry128 entry = {pattern_key(pattern, 128, round), (uint64_t) rnd_below(3) << 16};
+		int below = 0;
+		int not_above = 0;
 
 		if (n > 0 && rnd_below(2))
 			entry = separators[rnd_below(n)];
@@ -1068,8 +1098,10 @@ test_node_128(Pattern pattern, int fanout)
 			below += ht_entry_cmp_128(separators[i], entry) < 0;
 			not_above += ht_entry_cmp_128(separators[i], entry) <= 0;
 		}
-		expect(ht_node_count_lt_128(node, HT_WIDTH128, fanout, entry) == below, "separators below an entry");
-		expect(ht_node_count_le_128(node, HT_WIDTH128, fanout, entry) == not_above, "separators not above an entry");
+		expect(ht_node_count_lt_128(node, HT_WIDTH128, fanout, entry) == below,
+			   "separators below an entry");
+		expect(ht_node_count_le_128(node, HT_WIDTH128, fanout, entry) == not_above,
+			   "separators not above an entry");
 	}
 	for (int i = 0; i < 8; i++)
 		expect((unsigned char) node[size + (size_t) i] == foreign, "wrote beyond the node");
@@ -1119,11 +1151,15 @@ test_width(void)
 static void
 test_key(void)
 {
-	expect(ht_key_bits_128(0) == 0 && ht_key_bits_128(1) == 1 && ht_key_bits_128((HtKey128) 1 << 64) == 65 &&
-		   ht_key_bits_128(KEY_MAX) == 128, "bits");
-	expect(ht_class_for_128(0) == 0 && ht_class_for_128(1) == 16 && ht_class_for_128(0xFFFF) == 16 &&
-		   ht_class_for_128(0x10000) == 32 && ht_class_for_128((HtKey128) 1 << 32) == 64 &&
-		   ht_class_for_128((HtKey128) 1 << 64) == 96 && ht_class_for_128((HtKey128) 1 << 96) == 128, "a class is not the narrowest");
+	expect(ht_key_bits_128(0) == 0 && ht_key_bits_128(1) == 1 &&
+			   ht_key_bits_128((HtKey128) 1 << 64) == 65 && ht_key_bits_128(KEY_MAX) == 128,
+		   "bits");
+	expect(ht_class_for_128(0) == 0 && ht_class_for_128(1) == 16 &&
+			   ht_class_for_128(0xFFFF) == 16 && ht_class_for_128(0x10000) == 32 &&
+			   ht_class_for_128((HtKey128) 1 << 32) == 64 &&
+			   ht_class_for_128((HtKey128) 1 << 64) == 96 &&
+			   ht_class_for_128((HtKey128) 1 << 96) == 128,
+		   "a class is not the narrowest");
 	report("128-bit keys: bits and classes");
 }
 

@@ -1,6 +1,7 @@
 /*
  * base.h
- *		What all rooms need: options, assertions about locks, rows of the functions that show an index.
+ *		What all rooms need: options, assertions about locks, rows of the functions that show an
+ *		index.
  */
 #ifndef HARMONIA_AM_BASE_H
 #define HARMONIA_AM_BASE_H
@@ -21,26 +22,26 @@
 extern bytea *hm_options(Datum options, bool validate);
 
 /* The options of an index: those that it was created with, or the defaults. */
-extern int	hm_fanout(Relation index);
-extern int	hm_fillfactor(Relation index);
+extern int hm_fanout(Relation index);
+extern int hm_fillfactor(Relation index);
 
 /*
  * The caller holds no lock of a buffer's contents, nor another lock of that kind.  (So a function
  * that reads an index may not be called while PostgreSQL prunes a parallel Append, with assertions;
  * without them it may.)
  */
-#define AssertNoContentLock()	Assert(InterruptHoldoffCount == 0)
+#define AssertNoContentLock() Assert(InterruptHoldoffCount == 0)
 
 /* ----------------------------------------------------------------
  *		Rows of functions that show an index (resultrows.c): each column is made from text
  * ----------------------------------------------------------------
  */
-#define HM_MAX_COLUMNS	24
+#define HM_MAX_COLUMNS 24
 
 typedef struct HmRow
 {
-	int			count;
-	char	   *values[HM_MAX_COLUMNS];
+	int count;
+	char *values[HM_MAX_COLUMNS];
 } HmRow;
 
 /* A key as a decimal number, palloc'd. */
@@ -81,4 +82,4 @@ typedef struct HmRowSink
 extern void hm_begin_rows(FunctionCallInfo fcinfo, HmRowSink *sink);
 extern void hm_add_row(HmRowSink *sink, HmRow *row);
 
-#endif							/* HARMONIA_AM_BASE_H */
+#endif /* HARMONIA_AM_BASE_H */

@@ -10,15 +10,15 @@
 #include "am/format.h"
 
 void
-hm_report_damage(const char *detail, const char *format,...)
+hm_report_damage(const char *detail, const char *format, ...)
 {
 	StringInfoData message;
-	va_list		args;
+	va_list args;
 
 	initStringInfo(&message);
 	for (;;)
 	{
-		int			needed;
+		int needed;
 
 		va_start(args, format);
 		needed = appendStringInfoVA(&message, format, args);
@@ -28,10 +28,8 @@ hm_report_damage(const char *detail, const char *format,...)
 		enlargeStringInfo(&message, needed);
 	}
 	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg_internal("%s", message.data),
-			 detail != NULL ? errdetail_internal("%s", detail) : 0,
-			 errhint("Please REINDEX it.")));
+			(errcode(ERRCODE_INDEX_CORRUPTED), errmsg_internal("%s", message.data),
+			 detail != NULL ? errdetail_internal("%s", detail) : 0, errhint("Please REINDEX it.")));
 }
 
 void
@@ -55,8 +53,7 @@ hm_tid_report(Relation index, uint64 packed)
 {
 	hm_report_damage("No table can have a row there.",
 					 "an entry of index \"%s\" refers to row (%u,%u)",
-					 RelationGetRelationName(index), (BlockNumber) (packed >> 16),
-					 (uint16) packed);
+					 RelationGetRelationName(index), (BlockNumber) (packed >> 16), (uint16) packed);
 }
 
 void

@@ -28,10 +28,10 @@ typedef enum HmFaultAction
 /* What harmonia.fault says. */
 typedef struct HmFault
 {
-	int			point;			/* HmFaultPoint, or -1 for none */
+	int point; /* HmFaultPoint, or -1 for none */
 	HmFaultAction action;
-	int			skip;
-	int			times;
+	int skip;
+	int times;
 } HmFault;
 
 #define HM_FAULT_NAME(name) #name,
@@ -40,7 +40,7 @@ static const char *const point_names[] = {HM_FAULT_LIST(HM_FAULT_NAME)};
 static const char *const action_names[] = {"error", "panic", "wait"};
 
 /* The point at which something happens, or -1. */
-int			hm_fault_chosen = -1;
+int hm_fault_chosen = -1;
 
 static HmFault current = {-1, HM_FAULT_ERROR, 0, 1};
 
@@ -63,7 +63,7 @@ find_name(const char *const *names, int count, const char *name, size_t length)
 static const char *
 parse_number(const char *colon, int *number)
 {
-	char	   *end;
+	char *end;
 
 	*number = strtol(colon + 1, &end, 10);
 	return end > colon + 1 && *number >= 0 ? end : NULL;
@@ -74,7 +74,7 @@ parse_fault(const char *string, HmFault *fault)
 {
 	const char *action = strchr(string, ':');
 	const char *rest;
-	int			number;
+	int number;
 
 	fault->point = -1;
 	fault->action = HM_FAULT_ERROR;
@@ -105,11 +105,12 @@ parse_fault(const char *string, HmFault *fault)
 static bool
 fault_check(char **value, void **extra, GucSource source)
 {
-	HmFault		fault;
+	HmFault fault;
 
 	if (!parse_fault(*value, &fault))
 	{
-		GUC_check_errdetail("It is a point's name, \"error\", \"panic\" or \"wait\", and how often the point is to be skipped and to be met.");
+		GUC_check_errdetail("It is a point's name, \"error\", \"panic\" or \"wait\", and how often "
+							"the point is to be skipped and to be met.");
 		GUC_check_errhint("harmonia.fault_points lists the points.");
 		return false;
 	}
@@ -134,9 +135,8 @@ fault_assign(const char *value, void *extra)
 static void
 wait_for_lock(const char *name)
 {
-	int64		key = (int32) DatumGetUInt32(hash_any((const unsigned char *) name,
-													  (int) strlen(name)));
-	LOCKTAG		tag;
+	int64 key = (int32) DatumGetUInt32(hash_any((const unsigned char *) name, (int) strlen(name)));
+	LOCKTAG tag;
 
 	if (CritSectionCount > 0)
 		elog(ERROR, "cannot wait at fault point \"%s\"", name);
@@ -146,7 +146,10 @@ wait_for_lock(const char *name)
 		(void) LockAcquire(&tag, ShareLock, false, false);
 	else
 	{
-		/* A buffer is locked, so that the server cannot wait for a heavyweight lock; look again and again. */
+		/*
+		 * A buffer is locked, so that the server cannot wait for a heavyweight lock; look again and
+		 * again.
+		 */
 		pgstat_report_wait_start(WAIT_EVENT_PG_SLEEP);
 		while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 			pg_usleep(1000);
@@ -196,23 +199,13 @@ hm_fault_init(void)
 	for (int i = 0; i < (int) lengthof(point_names); i++)
 		appendStringInfo(&names, "%s%s", i == 0 ? "" : " ", point_names[i]);
 
-	DefineCustomStringVariable("harmonia.fault",
-							   "Makes the session fail or wait at a fault point.",
-							   "The point's name, \"error\", \"panic\" or \"wait\", how often to skip it and to meet it, with colons between.",
-							   &fault_string,
-							   "",
-							   PGC_SUSET,
-							   0,
-							   fault_check, fault_assign, NULL);
-	DefineCustomStringVariable("harmonia.fault_points",
-							   "Shows the names of all fault points.",
-							   NULL,
-							   &point_list,
-							   names.data,
-							   PGC_INTERNAL,
-							   0,
-							   NULL, NULL, NULL);
+	DefineCustomStringVariable("harmonia.fault", "Makes the session fail or wait at a fault point.",
+							   "The point's name, \"error\", \"panic\" or \"wait\", how often to "
+							   "skip it and to meet it, with colons between.",
+							   &fault_string, "", PGC_SUSET, 0, fault_check, fault_assign, NULL);
+	DefineCustomStringVariable("harmonia.fault_points", "Shows the names of all fault points.",
+							   NULL, &point_list, names.data, PGC_INTERNAL, 0, NULL, NULL, NULL);
 	pfree(names.data);
 }
 
-#endif							/* HM_FAULT_POINTS */
+#endif /* HM_FAULT_POINTS */

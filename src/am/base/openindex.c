@@ -13,34 +13,34 @@
 bool
 hm_is_index(Relation relation)
 {
-	return relation->rd_rel->relkind == RELKIND_INDEX && relation->rd_indam->amoptions == hm_options;
+	return relation->rd_rel->relkind == RELKIND_INDEX &&
+		   relation->rd_indam->amoptions == hm_options;
 }
 
 /* Errors: wrong_object_type, unless the relation is an index of this method. */
 static void
 check_is_ours(Relation relation)
 {
-	char		kind = relation->rd_rel->relkind;
+	char kind = relation->rd_rel->relkind;
 
 	if (kind != RELKIND_INDEX && kind != RELKIND_PARTITIONED_INDEX)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not an index", RelationGetRelationName(relation))));
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+						errmsg("\"%s\" is not an index", RelationGetRelationName(relation))));
 	if (!hm_is_index(relation))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a %s index",
-						RelationGetRelationName(relation), "harmonia"),
-				 kind != RELKIND_PARTITIONED_INDEX ? 0 :
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a %s index", RelationGetRelationName(relation), "harmonia"),
+			 kind != RELKIND_PARTITIONED_INDEX ?
+				 0 :
 				 errdetail("It is a partitioned index, which has no pages."),
-				 kind != RELKIND_PARTITIONED_INDEX ? 0 :
-				 errhint("Name the index of a partition.")));
+			 kind != RELKIND_PARTITIONED_INDEX ? 0 : errhint("Name the index of a partition.")));
 }
 
 Relation
 hm_inspect_open(Oid oid, LOCKMODE mode)
 {
-	Relation	index = try_relation_open(oid, mode);
+	Relation index = try_relation_open(oid, mode);
 
 	/*
 	 * The index existed when its name was looked up, but this may have waited for the
@@ -48,16 +48,14 @@ hm_inspect_open(Oid oid, LOCKMODE mode)
 	 */
 	if (index == NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("index with OID %u does not exist", oid),
+				(errcode(ERRCODE_UNDEFINED_TABLE), errmsg("index with OID %u does not exist", oid),
 				 errdetail("It may have been dropped, or replaced by REINDEX CONCURRENTLY.")));
 	check_is_ours(index);
 	if (RELATION_IS_OTHER_TEMP(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot access temporary tables of other sessions"),
-				 errdetail("Index \"%s\" belongs to a temporary table.",
-						   RelationGetRelationName(index))));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot access temporary tables of other sessions"),
+						errdetail("Index \"%s\" belongs to a temporary table.",
+								  RelationGetRelationName(index))));
 	return index;
 }
 
@@ -75,17 +73,16 @@ hm_inspect_check_valid(Relation index)
 Relation
 hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table)
 {
-	Oid			table_oid = IndexGetRelation(oid, true);
-	Relation	index;
+	Oid table_oid = IndexGetRelation(oid, true);
+	Relation index;
 
 	*table = OidIsValid(table_oid) ? try_table_open(table_oid, mode) : NULL;
 	index = hm_inspect_open(oid, mode);
 
 	/* The OID may have been used again before the locks were taken. */
 	if (*table == NULL || index->rd_index->indrelid != table_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open parent table of index \"%s\"",
-						RelationGetRelationName(index))));
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("could not open parent table of index \"%s\"",
+							   RelationGetRelationName(index))));
 	return index;
 }

@@ -22,18 +22,18 @@
 PG_FUNCTION_INFO_V1(harmonia_progress);
 
 /* Ours.  The server's are small numbers. */
-#define PROGRESS_COMMAND_HARMONIA	((ProgressCommandType) 0x4d48)
+#define PROGRESS_COMMAND_HARMONIA ((ProgressCommandType) 0x4d48)
 
 /*
  * Parameters of the command.  Those of blocks are where the server's scan of a table, which reports
  * what it has read, writes them.
  */
-#define PARAM_COMMAND			0
-#define PARAM_PHASE				1
-#define PARAM_SEGMENTS_TOTAL	2
-#define PARAM_SEGMENTS_DONE		3
-#define PARAM_BLOCKS_TOTAL		PROGRESS_SCAN_BLOCKS_TOTAL
-#define PARAM_BLOCKS_DONE		PROGRESS_SCAN_BLOCKS_DONE
+#define PARAM_COMMAND 0
+#define PARAM_PHASE 1
+#define PARAM_SEGMENTS_TOTAL 2
+#define PARAM_SEGMENTS_DONE 3
+#define PARAM_BLOCKS_TOTAL PROGRESS_SCAN_BLOCKS_TOTAL
+#define PARAM_BLOCKS_DONE PROGRESS_SCAN_BLOCKS_DONE
 
 static bool
 is_reporting(void)
@@ -60,8 +60,8 @@ hm_progress_end(void)
 void
 hm_progress_phase(HmProgressPhase phase, int64 segments, int64 blocks)
 {
-	const int	params[] = {PARAM_PHASE, PARAM_SEGMENTS_TOTAL, PARAM_SEGMENTS_DONE,
-	PARAM_BLOCKS_TOTAL, PARAM_BLOCKS_DONE};
+	const int params[] = {PARAM_PHASE, PARAM_SEGMENTS_TOTAL, PARAM_SEGMENTS_DONE,
+						  PARAM_BLOCKS_TOTAL, PARAM_BLOCKS_DONE};
 	const int64 values[] = {phase, segments, 0, blocks, 0};
 
 	if (is_reporting())
@@ -86,11 +86,9 @@ hm_progress_blocks(int64 done)
 static void
 add_backend(HmRowSink *sink, const PgBackendStatus *backend)
 {
-	static const char *const commands[] = {
-		[HM_PROGRESS_CHECK] = "harmonia_check",
-		[HM_PROGRESS_LOAD] = "harmonia_load",
-		[HM_PROGRESS_REORGANIZE] = "harmonia_reorganize"
-	};
+	static const char *const commands[] = {[HM_PROGRESS_CHECK] = "harmonia_check",
+										   [HM_PROGRESS_LOAD] = "harmonia_load",
+										   [HM_PROGRESS_REORGANIZE] = "harmonia_reorganize"};
 	static const char *const phases[] = {
 		[HM_PROGRESS_STARTING] = "starting",
 		[HM_PROGRESS_CHECKING_SEGMENTS] = "checking segments",
@@ -99,12 +97,11 @@ add_backend(HmRowSink *sink, const PgBackendStatus *backend)
 		[HM_PROGRESS_COPYING] = "copying pages",
 		[HM_PROGRESS_COUNTING] = "counting entries",
 		[HM_PROGRESS_MOVING] = "moving segments",
-		[HM_PROGRESS_COMPACTING] = "moving segments to the front of the file"
-	};
+		[HM_PROGRESS_COMPACTING] = "moving segments to the front of the file"};
 	const int64 *params = backend->st_progress_param;
-	bool		visible = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
-		has_privs_of_role(GetUserId(), backend->st_userid);
-	HmRow		row = {0};
+	bool visible = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+				   has_privs_of_role(GetUserId(), backend->st_userid);
+	HmRow row = {0};
 
 	hm_show_number(&row, backend->st_procpid);
 	hm_show_number(&row, backend->st_databaseid);
@@ -134,7 +131,7 @@ add_backend(HmRowSink *sink, const PgBackendStatus *backend)
 Datum
 harmonia_progress(PG_FUNCTION_ARGS)
 {
-	HmRowSink	sink;
+	HmRowSink sink;
 
 	hm_begin_rows(fcinfo, &sink);
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)

@@ -16,8 +16,8 @@
 const char *
 hm_show_key(HmKey key)
 {
-	char		digits[40];
-	char	   *at = digits + sizeof(digits);
+	char digits[40];
+	char *at = digits + sizeof(digits);
 
 	/* 2^128 has 39 digits. */
 	*--at = '\0';
@@ -77,7 +77,8 @@ void
 hm_show_time(HmRow *row, TimestampTz time)
 {
 	if (time != 0)
-		hm_show_text(row, JsonEncodeDateTime(NULL, TimestampTzGetDatum(time), TIMESTAMPTZOID, NULL));
+		hm_show_text(row,
+					 JsonEncodeDateTime(NULL, TimestampTzGetDatum(time), TIMESTAMPTZOID, NULL));
 	else
 		hm_show_null(row);
 }
@@ -117,13 +118,13 @@ hm_show_part(HmRow *row, uint32 part)
 Datum
 hm_return_row(FunctionCallInfo fcinfo, HmRow *row)
 {
-	TupleDesc	descriptor;
+	TupleDesc descriptor;
 
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	Assert(descriptor->natts == row->count);
-	return HeapTupleGetDatum(BuildTupleFromCStrings(TupleDescGetAttInMetadata(descriptor),
-													row->values));
+	return HeapTupleGetDatum(
+		BuildTupleFromCStrings(TupleDescGetAttInMetadata(descriptor), row->values));
 }
 
 void
@@ -132,8 +133,8 @@ hm_begin_rows(FunctionCallInfo fcinfo, HmRowSink *sink)
 	InitMaterializedSRF(fcinfo, 0);
 	sink->result = (ReturnSetInfo *) fcinfo->resultinfo;
 	sink->input = TupleDescGetAttInMetadata(sink->result->setDesc);
-	sink->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia rows",
-										  ALLOCSET_DEFAULT_SIZES);
+	sink->context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia rows", ALLOCSET_DEFAULT_SIZES);
 }
 
 void
@@ -141,7 +142,6 @@ hm_add_row(HmRowSink *sink, HmRow *row)
 {
 	/* Before ALTER EXTENSION UPDATE the function has fewer columns. */
 	Assert(sink->result->setDesc->natts <= row->count);
-	tuplestore_puttuple(sink->result->setResult,
-						BuildTupleFromCStrings(sink->input, row->values));
+	tuplestore_puttuple(sink->result->setResult, BuildTupleFromCStrings(sink->input, row->values));
 	MemoryContextReset(sink->context);
 }

@@ -12,7 +12,7 @@
  * Give up after so many attempts if each finds an overlap that is gone at the second
  * look.
  */
-#define MAX_ATTEMPTS	100
+#define MAX_ATTEMPTS 100
 
 /* An extent and its owner. */
 typedef enum OwnerKind
@@ -25,10 +25,10 @@ typedef enum OwnerKind
 
 typedef struct OwnedExtent
 {
-	HmExtent	extent;
-	OwnerKind	kind;
-	BlockNumber owner;			/* header of a segment */
-	uint64		stamp;
+	HmExtent extent;
+	OwnerKind kind;
+	BlockNumber owner; /* header of a segment */
+	uint64 stamp;
 } OwnedExtent;
 
 /* ----------------------------------------------------------------
@@ -37,8 +37,8 @@ typedef struct OwnedExtent
  */
 typedef struct OwnedExtents
 {
-	int64		count;
-	int64		room;
+	int64 count;
+	int64 room;
 	OwnedExtent *list;
 } OwnedExtents;
 
@@ -50,7 +50,7 @@ add_extent(OwnedExtents *extents, HmExtent extent, OwnerKind kind, BlockNumber o
 		extents->room *= 2;
 		extents->list = repalloc_huge(extents->list, extents->room * sizeof(OwnedExtent));
 	}
-	extents->list[extents->count++] = (OwnedExtent) {extent, kind, owner, stamp};
+	extents->list[extents->count++] = (OwnedExtent){extent, kind, owner, stamp};
 }
 
 static int
@@ -72,8 +72,8 @@ overlap(HmExtent a, HmExtent b)
 static bool
 still_alive(HmCheck *check, const OwnedExtent *extent)
 {
-	Buffer		buffer = ReadBuffer(check->index, extent->owner);
-	bool		alive;
+	Buffer buffer = ReadBuffer(check->index, extent->owner);
+	bool alive;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	alive = hm_segment_is_alive(BufferGetPage(buffer), extent->stamp);
@@ -85,9 +85,9 @@ still_alive(HmCheck *check, const OwnedExtent *extent)
 static bool
 still_free(HmCheck *check, HmExtent extent)
 {
-	Buffer		buffer = hm_meta_buffer(check->index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
-	bool		found = false;
+	Buffer buffer = hm_meta_buffer(check->index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
+	bool found = false;
 
 	for (uint32 i = 0; i < meta->free_count; i++)
 		found |= overlap(meta->free[i], extent);
@@ -107,7 +107,7 @@ both_owned(HmCheck *check, const OwnedExtent *a, const OwnedExtent *b)
 	if (b->kind == OWNER_FREE && !still_free(check, a->extent))
 		return false;
 	return (a->kind != OWNER_SEGMENT || still_alive(check, a)) &&
-		(b->kind != OWNER_SEGMENT || still_alive(check, b));
+		   (b->kind != OWNER_SEGMENT || still_alive(check, b));
 }
 
 /*
@@ -119,22 +119,21 @@ collect_extents(HmCheck *check, OwnedExtents *extents)
 {
 	HmDirectoryEntry *segments;
 	BlockNumber *pages;
-	int			segment_count,
-				page_count;
-	Buffer		buffer;
-	HmMeta	   *meta;
+	int segment_count, page_count;
+	Buffer buffer;
+	HmMeta *meta;
 
 	segments = hm_directory_read(check->index, &segment_count, &pages, &page_count);
 	extents->count = 0;
 	extents->room = 64;
 	extents->list = palloc(extents->room * sizeof(OwnedExtent));
-	add_extent(extents, (HmExtent) {HM_METAPAGE_BLKNO, 1}, OWNER_META, HM_METAPAGE_BLKNO, 0);
+	add_extent(extents, (HmExtent){HM_METAPAGE_BLKNO, 1}, OWNER_META, HM_METAPAGE_BLKNO, 0);
 	for (int i = 0; i < page_count; i++)
-		add_extent(extents, (HmExtent) {pages[i], 1}, OWNER_DIRECTORY, pages[i], 0);
+		add_extent(extents, (HmExtent){pages[i], 1}, OWNER_DIRECTORY, pages[i], 0);
 
 	for (int i = 0; i < segment_count; i++)
 	{
-		HmSegment  *segment;
+		HmSegment *segment;
 
 		CHECK_FOR_INTERRUPTS();
 		hm_check_block(check, HM_METAPAGE_BLKNO, "segment", segments[i].block);
@@ -184,7 +183,7 @@ hm_check_extents(HmCheck *check)
 	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
 	{
 		OwnedExtents extents;
-		bool		again = false;
+		bool again = false;
 
 		collect_extents(check, &extents);
 		qsort(extents.list, extents.count, sizeof(OwnedExtent), owned_extent_cmp);
@@ -204,7 +203,6 @@ hm_check_extents(HmCheck *check)
 		if (!again)
 			return;
 	}
-	ereport(NOTICE,
-			(errmsg("extents of index \"%s\" change too fast to be verified",
-					RelationGetRelationName(check->index))));
+	ereport(NOTICE, (errmsg("extents of index \"%s\" change too fast to be verified",
+							RelationGetRelationName(check->index))));
 }

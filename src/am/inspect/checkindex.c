@@ -41,21 +41,21 @@
 
 /* Check directory entries that stand on one page; what says what they refer to. */
 static void
-check_entries(HmCheck *check, BlockNumber block, const HmDirectoryEntry *entries,
-			  uint32 count, const char *what)
+check_entries(HmCheck *check, BlockNumber block, const HmDirectoryEntry *entries, uint32 count,
+			  const char *what)
 {
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmPosition	low = hm_directory_low(&entries[i]);
+		HmPosition low = hm_directory_low(&entries[i]);
 
 		hm_check_bound(check, block, "a directory entry", low);
 		if (i > 0 && hm_position_cmp(hm_directory_low(&entries[i - 1]), low) >= 0)
-			hm_corrupt(check, block, "directory entry %u, %s, is not above the one before, %s",
-					   i, hm_show_position(low), hm_show_position(hm_directory_low(&entries[i - 1])));
+			hm_corrupt(check, block, "directory entry %u, %s, is not above the one before, %s", i,
+					   hm_show_position(low), hm_show_position(hm_directory_low(&entries[i - 1])));
 		if (i > 0 && entries[i - 1].part != entries[i].part &&
 			!same_position(low, hm_position(low.part, 0, 0)))
-			hm_corrupt(check, block, "directory entry %u begins its part at %s",
-					   i, hm_show_position(low));
+			hm_corrupt(check, block, "directory entry %u begins its part at %s", i,
+					   hm_show_position(low));
 		hm_check_block(check, block, what, entries[i].block);
 	}
 }
@@ -64,10 +64,10 @@ check_entries(HmCheck *check, BlockNumber block, const HmDirectoryEntry *entries
 static void
 check_directory(HmCheck *check, const HmMeta *meta)
 {
-	HmPosition	before = {0};
+	HmPosition before = {0};
 
-	if (meta->root_count > 0 &&
-		!same_position(hm_directory_low(&meta->root[0]), hm_position((HmPart) meta->root[0].part, 0, 0)))
+	if (meta->root_count > 0 && !same_position(hm_directory_low(&meta->root[0]),
+											   hm_position((HmPart) meta->root[0].part, 0, 0)))
 		hm_corrupt(check, HM_METAPAGE_BLKNO, "the directory begins at %s",
 				   hm_show_position(hm_directory_low(&meta->root[0])));
 	if (meta->depth == 0)
@@ -81,9 +81,9 @@ check_directory(HmCheck *check, const HmMeta *meta)
 	for (uint32 i = 0; i < meta->root_count; i++)
 	{
 		BlockNumber block = meta->root[i].block;
-		HmPosition	low = hm_directory_low(&meta->root[i]);
-		Buffer		buffer;
-		Page		page;
+		HmPosition low = hm_directory_low(&meta->root[i]);
+		Buffer buffer;
+		Page page;
 		HmDirectory *directory;
 
 		hm_check_bound(check, HM_METAPAGE_BLKNO, "a directory entry", low);
@@ -100,9 +100,11 @@ check_directory(HmCheck *check, const HmMeta *meta)
 					   block, meta->root[i].stamp);
 		if (!same_position(low, hm_directory_low(&directory->entries[0])))
 			hm_corrupt(check, block, "the directory page begins at %s, but the root has %s for it",
-					   hm_show_position(hm_directory_low(&directory->entries[0])), hm_show_position(low));
+					   hm_show_position(hm_directory_low(&directory->entries[0])),
+					   hm_show_position(low));
 		if (i > 0 && hm_position_cmp(before, low) >= 0)
-			hm_corrupt(check, block, "the directory page begins at %s, but the one before it ends with %s",
+			hm_corrupt(check, block,
+					   "the directory page begins at %s, but the one before it ends with %s",
 					   hm_show_position(low), hm_show_position(before));
 		if (i > 0 && before.part != low.part && !same_position(low, hm_position(low.part, 0, 0)))
 			hm_corrupt(check, block, "the directory page begins its part at %s",
@@ -123,12 +125,13 @@ check_free_list(HmCheck *check, const HmMeta *meta)
 
 	for (uint32 i = 0; i < meta->free_count; i++)
 	{
-		HmExtent	extent = meta->free[i];
+		HmExtent extent = meta->free[i];
 
 		if (extent.length == 0 || extent.start >= blocks || extent.length > blocks - extent.start)
-			hm_corrupt(check, HM_METAPAGE_BLKNO,
-					   "free extent %u, %u blocks from %u, is not within the %u blocks of the index",
-					   i, extent.length, extent.start, blocks);
+			hm_corrupt(
+				check, HM_METAPAGE_BLKNO,
+				"free extent %u, %u blocks from %u, is not within the %u blocks of the index", i,
+				extent.length, extent.start, blocks);
 		if (extent.start < end)
 			hm_corrupt(check, HM_METAPAGE_BLKNO,
 					   "free extent %u begins at block %u, before block %u", i, extent.start, end);
@@ -143,10 +146,10 @@ check_free_list(HmCheck *check, const HmMeta *meta)
 static void
 check_metapage(HmCheck *check)
 {
-	Relation	index = check->index;
-	Buffer		buffer;
-	HmMeta	   *meta;
-	bool		nulls_low = hm_option_has_nulls_low(index->rd_indoption[0], index->rd_indoption[0]);
+	Relation index = check->index;
+	Buffer buffer;
+	HmMeta *meta;
+	bool nulls_low = hm_option_has_nulls_low(index->rd_indoption[0], index->rd_indoption[0]);
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		hm_report_damage(NULL, "index \"%s\" has no metapage", RelationGetRelationName(index));
@@ -179,17 +182,17 @@ check_metapage(HmCheck *check)
 
 /* Check that the index has an entry for a row of the table. */
 static void
-heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-					bool alive, void *arg)
+heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive,
+					void *arg)
 {
-	HmCheck    *check = arg;
-	HmKey		key;
-	HmPart		part = HM_PART_KEYS;
+	HmCheck *check = arg;
+	HmKey key;
+	HmPart part = HM_PART_KEYS;
 	HmFingerprint fingerprint;
 
 	if (!hm_row_key(&check->fields, values, isnull, &key))
 		part = check->nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH;
-	fingerprint = (HmFingerprint) {(HT_KEY) key, hm_tid_pack(tid), part};
+	fingerprint = (HmFingerprint){(HT_KEY) key, hm_tid_pack(tid), part};
 	if (bloom_lacks_element(check->filter, (unsigned char *) &fingerprint, sizeof(fingerprint)))
 		hm_report_damage(psprintf("Row (%u,%u) of table \"%s\" has no entry in it.",
 								  ItemPointerGetBlockNumberNoCheck(tid),
@@ -207,12 +210,11 @@ heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull
 static Snapshot
 begin_fingerprints(HmCheck *check)
 {
-	int64		entries = (int64) RelationGetNumberOfBlocks(check->index) *
-		HT_LEAF_MAX_ENTRIES;
-	Snapshot	snapshot;
+	int64 entries = (int64) RelationGetNumberOfBlocks(check->index) * HT_LEAF_MAX_ENTRIES;
+	Snapshot snapshot;
 
-	check->filter = bloom_create(entries, maintenance_work_mem,
-								 pg_prng_uint64(&pg_global_prng_state));
+	check->filter =
+		bloom_create(entries, maintenance_work_mem, pg_prng_uint64(&pg_global_prng_state));
 	snapshot = RegisterSnapshot(GetTransactionSnapshot());
 
 	/*
@@ -222,10 +224,9 @@ begin_fingerprints(HmCheck *check)
 	if (IsolationUsesXactSnapshot() && check->index->rd_index->indcheckxmin &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(check->index->rd_indextuple->t_data),
 							   snapshot->xmin))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("index \"%s\" cannot be verified using transaction snapshot",
-						RelationGetRelationName(check->index))));
+		ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+						errmsg("index \"%s\" cannot be verified using transaction snapshot",
+							   RelationGetRelationName(check->index))));
 	return snapshot;
 }
 
@@ -233,13 +234,13 @@ begin_fingerprints(HmCheck *check)
 static void
 check_heap(HmCheck *check, Snapshot snapshot)
 {
-	IndexInfo  *info = BuildIndexInfo(check->index);
+	IndexInfo *info = BuildIndexInfo(check->index);
 	TableScanDesc scan = table_beginscan_strat(check->heap, snapshot, 0, NULL, true, true);
 
 	/* Scan only what the snapshot sees, as a concurrent build does. */
 	info->ii_Concurrent = true;
-	table_index_build_scan(check->heap, check->index, info, true, true,
-						   heap_tuple_callback, check, scan);
+	table_index_build_scan(check->heap, check->index, info, true, true, heap_tuple_callback, check,
+						   scan);
 	bloom_free(check->filter);
 	UnregisterSnapshot(snapshot);
 }
@@ -252,14 +253,14 @@ check_heap(HmCheck *check, Snapshot snapshot)
 void
 hm_check_index(Relation index, Relation heap, bool heapallindexed)
 {
-	HmCheck		check = {0};
-	Snapshot	snapshot = InvalidSnapshot;
+	HmCheck check = {0};
+	Snapshot snapshot = InvalidSnapshot;
 
 	check.index = index;
 	check.heap = heap;
 	check.strategy = GetAccessStrategy(BAS_BULKREAD);
-	check.heap_blocks = heap->rd_rel->relam == HEAP_TABLE_AM_OID ?
-		RelationGetNumberOfBlocks(heap) : InvalidBlockNumber;
+	check.heap_blocks = heap->rd_rel->relam == HEAP_TABLE_AM_OID ? RelationGetNumberOfBlocks(heap) :
+																   InvalidBlockNumber;
 
 	/* The snapshot may see rows of which this backend has queued the entries. */
 	if (!RecoveryInProgress())

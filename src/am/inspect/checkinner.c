@@ -16,14 +16,14 @@
 static void
 check_nodes(HmCheck *check)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
-	int			separators = check->fanout - 1;
-	bool	   *used = palloc0((Size) segment->nodes * separators);
+	HmSegment *segment = hm_page_segment(check->copy->header);
+	int separators = check->fanout - 1;
+	bool *used = palloc0((Size) segment->nodes * separators);
 
 	for (uint32 leaf = 1; leaf < segment->pure_leaves; leaf++)
 	{
-		uint32		node;
-		int			separator;
+		uint32 node;
+		int separator;
 
 		hm_segment_separator(segment, leaf, &node, &separator);
 		used[node * separators + separator] = true;
@@ -32,25 +32,27 @@ check_nodes(HmCheck *check)
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
 		const char *bytes = hm_copy_node(check->copy, check->width, node);
-		HtEntry		before = {0, 0};
-		uint32		offset;
-		uint32		page = hm_node_page(segment, check->width, node, &offset);
+		HtEntry before = {0, 0};
+		uint32 offset;
+		uint32 page = hm_node_page(segment, check->width, node, &offset);
 		BlockNumber block = page == 0 ? check->block : segment->key_base + page - 1;
 
 		for (int i = 0; i < separators; i++)
 		{
-			HtEntry		entry = ht_node_get(bytes, check->width, check->fanout, i);
+			HtEntry entry = ht_node_get(bytes, check->width, check->fanout, i);
 
 			if (!used[node * separators + i])
 			{
 				if (entry.key != ht_key_max(check->width) || entry.tid != HT_TID_MAX)
 					hm_corrupt(check, block, "separator %d of node %u is %s, but leads to no leaf",
-							   i, node, hm_show_position(hm_position(check->part, entry.key, entry.tid)));
+							   i, node,
+							   hm_show_position(hm_position(check->part, entry.key, entry.tid)));
 				continue;
 			}
 			if (i > 0 && ht_entry_cmp(before, entry) >= 0)
 				hm_corrupt(check, block, "separator %d of node %u, %s, is not above the one before",
-						   i, node, hm_show_position(hm_position(check->part, entry.key, entry.tid)));
+						   i, node,
+						   hm_show_position(hm_position(check->part, entry.key, entry.tid)));
 			before = entry;
 		}
 	}
@@ -61,7 +63,7 @@ check_nodes(HmCheck *check)
 static void
 expect_leaf(HmCheck *check, BlockNumber from, BlockNumber block, HmPosition low)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
+	HmSegment *segment = hm_page_segment(check->copy->header);
 
 	if (check->leaf_count == segment->leaves)
 		hm_corrupt(check, check->block, "inner nodes lead to more than the segment's %u leaves",
@@ -74,10 +76,11 @@ expect_leaf(HmCheck *check, BlockNumber from, BlockNumber block, HmPosition low)
 					   hm_show_position(low), hm_show_position(check->low));
 	}
 	else if (hm_position_cmp(check->leaves[check->leaf_count - 1].low, low) >= 0)
-		hm_corrupt(check, from,
-				   "the leaf at block %u begins at %s, not above %s, where the one before it begins",
-				   block, hm_show_position(low),
-				   hm_show_position(check->leaves[check->leaf_count - 1].low));
+		hm_corrupt(
+			check, from,
+			"the leaf at block %u begins at %s, not above %s, where the one before it begins",
+			block, hm_show_position(low),
+			hm_show_position(check->leaves[check->leaf_count - 1].low));
 	if (hm_position_cmp(low, check->high) >= 0)
 		hm_corrupt(check, from, "the leaf at block %u begins at %s, but its segment ends before %s",
 				   block, hm_show_position(low), hm_show_position(check->high));
@@ -93,15 +96,15 @@ expect_leaf(HmCheck *check, BlockNumber from, BlockNumber block, HmPosition low)
 static HmPosition
 pure_leaf_low(HmCheck *check, uint32 leaf)
 {
-	uint32		node;
-	int			separator;
-	HtEntry		low;
+	uint32 node;
+	int separator;
+	HtEntry low;
 
 	if (leaf == 0)
 		return check->low;
 	hm_segment_separator(hm_page_segment(check->copy->header), leaf, &node, &separator);
-	low = ht_node_get(hm_copy_node(check->copy, check->width, node), check->width,
-					  check->fanout, separator);
+	low = ht_node_get(hm_copy_node(check->copy, check->width, node), check->width, check->fanout,
+					  separator);
 	return hm_position(check->part, low.key, low.tid);
 }
 
@@ -113,11 +116,11 @@ static HmExtent
 taken_blocks(const HmSegment *segment, uint32 i)
 {
 	if (i == 0)
-		return (HmExtent) {segment->leaf_base + segment->leaf_room - segment->tail_used,
-						   segment->tail_used};
-	return (HmExtent) {segment->extents[i].start,
-					   i == segment->extent_count - 1 ? segment->spare_used :
-					   segment->extents[i].length};
+		return (HmExtent){segment->leaf_base + segment->leaf_room - segment->tail_used,
+						  segment->tail_used};
+	return (HmExtent){segment->extents[i].start, i == segment->extent_count - 1 ?
+													 segment->spare_used :
+													 segment->extents[i].length};
 }
 
 /* The number of the extent from which a split has taken the block; -1 if there is none. */
@@ -126,7 +129,7 @@ extent_of_taken(const HmSegment *segment, BlockNumber block)
 {
 	for (uint32 i = 0; i < segment->extent_count; i++)
 	{
-		HmExtent	taken = taken_blocks(segment, i);
+		HmExtent taken = taken_blocks(segment, i);
 
 		if (block >= taken.start && block - taken.start < taken.length)
 			return (int) i;
@@ -142,8 +145,8 @@ static void
 check_numbered_child(HmCheck *check, BlockNumber block, uint32 node, BlockNumber child,
 					 HmPosition low)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
-	uint32		leaf = child - segment->leaf_base;
+	HmSegment *segment = hm_page_segment(check->copy->header);
+	uint32 leaf = child - segment->leaf_base;
 
 	if (child < segment->leaf_base || leaf >= segment->pure_leaves)
 		return;
@@ -160,10 +163,10 @@ check_numbered_child(HmCheck *check, BlockNumber block, uint32 node, BlockNumber
 static void
 check_auxiliary(HmCheck *check, uint32 node, uint32 first)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
-	uint32		bottom = node - segment->bottom_start;
+	HmSegment *segment = hm_page_segment(check->copy->header);
+	uint32 bottom = node - segment->bottom_start;
 	BlockNumber block = hm_segment_auxiliaries(segment)[bottom];
-	Page		page = check->copy->auxiliaries[bottom];
+	Page page = check->copy->auxiliaries[bottom];
 	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
 
 	hm_check_page(check, block, page, HM_PAGE_AUXILIARY);
@@ -174,13 +177,13 @@ check_auxiliary(HmCheck *check, uint32 node, uint32 first)
 				   auxiliary->node, node);
 	for (uint32 i = 0; i < auxiliary->count; i++)
 	{
-		HmPosition	low;
+		HmPosition low;
 
 		if (i == 0)
 			low = pure_leaf_low(check, first);
 		else
 		{
-			HtEntry		bound = hm_auxiliary_low(auxiliary, i);
+			HtEntry bound = hm_auxiliary_low(auxiliary, i);
 
 			low = hm_position(check->part, bound.key, bound.tid);
 		}
@@ -206,12 +209,12 @@ block_cmp(const void *a, const void *b)
 static void
 check_taken(HmCheck *check, const uint32 *in_use)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
+	HmSegment *segment = hm_page_segment(check->copy->header);
 
 	for (uint32 i = 0; i < segment->extent_count; i++)
 	{
-		uint32		taken = taken_blocks(segment, i).length;
-		bool		between = i > 0 && i < segment->extent_count - 1;
+		uint32 taken = taken_blocks(segment, i).length;
+		bool between = i > 0 && i < segment->extent_count - 1;
 
 		if (in_use[i] != taken && !(between && in_use[i] + 1 == taken))
 			hm_corrupt(check, check->block, "splits use %u blocks of extent %u, must be %u",
@@ -226,13 +229,13 @@ check_taken(HmCheck *check, const uint32 *in_use)
 static void
 check_blocks_used(HmCheck *check)
 {
-	uint32		in_use[HM_SEGMENT_MAX_EXTENTS] = {0};
-	HmSegment  *segment = hm_page_segment(check->copy->header);
-	BlockNumber *blocks = palloc((check->leaf_count + check->copy->bottom_nodes) *
-								 sizeof(BlockNumber));
-	uint32		count = 0;
-	uint32		pure = 0;
-	uint32		auxiliaries = 0;
+	uint32 in_use[HM_SEGMENT_MAX_EXTENTS] = {0};
+	HmSegment *segment = hm_page_segment(check->copy->header);
+	BlockNumber *blocks =
+		palloc((check->leaf_count + check->copy->bottom_nodes) * sizeof(BlockNumber));
+	uint32 count = 0;
+	uint32 pure = 0;
+	uint32 auxiliaries = 0;
 
 	for (uint32 i = 0; i < check->leaf_count; i++)
 	{
@@ -242,7 +245,7 @@ check_blocks_used(HmCheck *check)
 			pure++;
 		else
 		{
-			int			extent = extent_of_taken(segment, block);
+			int extent = extent_of_taken(segment, block);
 
 			if (extent < 0)
 				hm_corrupt(check, check->block,
@@ -254,7 +257,7 @@ check_blocks_used(HmCheck *check)
 	for (uint32 i = 0; i < check->copy->bottom_nodes; i++)
 	{
 		BlockNumber block = hm_segment_auxiliaries(segment)[i];
-		int			extent;
+		int extent;
 
 		if (!BlockNumberIsValid(block))
 			continue;
@@ -268,8 +271,9 @@ check_blocks_used(HmCheck *check)
 		blocks[count++] = block;
 	}
 	if (auxiliaries != segment->auxiliaries)
-		hm_corrupt(check, check->block, "the segment has %u auxiliary nodes, but its header counts %u",
-				   auxiliaries, segment->auxiliaries);
+		hm_corrupt(check, check->block,
+				   "the segment has %u auxiliary nodes, but its header counts %u", auxiliaries,
+				   segment->auxiliaries);
 
 	qsort(blocks, count, sizeof(BlockNumber), block_cmp);
 	for (uint32 i = 1; i < count; i++)
@@ -278,8 +282,8 @@ check_blocks_used(HmCheck *check)
 			hm_corrupt(check, check->block, "two inner nodes refer to block %u", blocks[i]);
 	}
 	if (pure != segment->pure_leaves)
-		hm_corrupt(check, check->block, "inner nodes lead to %u of %u numbered leaves",
-				   pure, segment->pure_leaves);
+		hm_corrupt(check, check->block, "inner nodes lead to %u of %u numbered leaves", pure,
+				   segment->pure_leaves);
 	check_taken(check, in_use);
 	pfree(blocks);
 }
@@ -287,7 +291,7 @@ check_blocks_used(HmCheck *check)
 void
 hm_check_inner(HmCheck *check)
 {
-	HmSegment  *segment = hm_page_segment(check->copy->header);
+	HmSegment *segment = hm_page_segment(check->copy->header);
 
 	for (uint32 i = 0; i < check->copy->key_pages; i++)
 		hm_check_page(check, segment->key_base + i, (Page) (check->copy->keys + (Size) i * BLCKSZ),
@@ -302,15 +306,15 @@ hm_check_inner(HmCheck *check)
 	check->leaves = palloc(segment->leaves * sizeof(HmExpectedLeaf));
 	for (uint32 i = 0; i < check->copy->bottom_nodes; i++)
 	{
-		uint32		node = segment->bottom_start + i;
-		uint32		first = segment->child_region[node] - segment->nodes;
+		uint32 node = segment->bottom_start + i;
+		uint32 first = segment->child_region[node] - segment->nodes;
 
 		if (check->copy->auxiliaries[i] != NULL)
 			check_auxiliary(check, node, first);
 		else
 		{
-			for (uint32 leaf = first;
-				 leaf < first + check->fanout && leaf < segment->pure_leaves; leaf++)
+			for (uint32 leaf = first; leaf < first + check->fanout && leaf < segment->pure_leaves;
+				 leaf++)
 				expect_leaf(check, check->block, segment->leaf_base + leaf,
 							pure_leaf_low(check, leaf));
 		}

@@ -18,19 +18,20 @@
  * metapage's lock.  Returns false if there is neither.
  */
 static bool
-find_entry(HmCheck *check, const HmMeta *meta, HmPosition position,
-		   HmDirectoryEntry *entry, HmPosition *next)
+find_entry(HmCheck *check, const HmMeta *meta, HmPosition position, HmDirectoryEntry *entry,
+		   HmPosition *next)
 {
 	const HmDirectoryEntry *entries = meta->root;
-	uint32		count = meta->root_count;
-	uint32		i = 0;
-	Buffer		buffer = InvalidBuffer;
-	uint32		r = 0;
-	bool		found;
+	uint32 count = meta->root_count;
+	uint32 i = 0;
+	Buffer buffer = InvalidBuffer;
+	uint32 r = 0;
+	bool found;
 
 	if (meta->depth == 1)
 	{
-		while (r + 1 < count && hm_position_cmp(hm_directory_low(&meta->root[r + 1]), position) <= 0)
+		while (r + 1 < count &&
+			   hm_position_cmp(hm_directory_low(&meta->root[r + 1]), position) <= 0)
 			r++;
 	}
 	for (;;)
@@ -53,7 +54,7 @@ find_entry(HmCheck *check, const HmMeta *meta, HmPosition position,
 			if (i + 1 < count && hm_position_cmp(hm_directory_low(&entries[i + 1]), position) <= 0)
 				continue;
 			if (hm_position_cmp(hm_directory_low(&entries[i]), position) >= 0 ||
-					   entries[i].part == (uint64) position.part)
+				entries[i].part == (uint64) position.part)
 				break;
 		}
 		found = i < count;
@@ -82,9 +83,10 @@ static void
 check_layout(HmCheck *check, const HmSegment *segment)
 {
 	HmSegmentSpec spec = {0};
-	HmLeafPlan	plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, check->low.entry.key), 0};
-	HmSegment  *right;
-	char	   *image;
+	HmLeafPlan plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, check->low.entry.key),
+					   0};
+	HmSegment *right;
+	char *image;
 
 	if (segment->leaf_room < 1 || segment->leaf_room >= HM_SEGMENT_MAX_BLOCKS)
 		hm_corrupt(check, check->block, "the segment has room for %u leaves, which is out of range",
@@ -107,7 +109,7 @@ check_layout(HmCheck *check, const HmSegment *segment)
 
 #define CHECK_NUMBER(field, name) \
 	if (segment->field != right->field) \
-		hm_corrupt(check, check->block, name " is %u, must be %u", segment->field, right->field)
+	hm_corrupt(check, check->block, name " is %u, must be %u", segment->field, right->field)
 
 	CHECK_NUMBER(levels, "number of levels");
 	CHECK_NUMBER(nodes, "number of inner nodes");
@@ -125,8 +127,8 @@ check_layout(HmCheck *check, const HmSegment *segment)
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
 		if (segment->child_region[node] != right->child_region[node])
-			hm_corrupt(check, check->block, "prefix sum of node %u is %u, must be %u",
-					   node, segment->child_region[node], right->child_region[node]);
+			hm_corrupt(check, check->block, "prefix sum of node %u is %u, must be %u", node,
+					   segment->child_region[node], right->child_region[node]);
 	}
 	pfree(image);
 }
@@ -139,23 +141,24 @@ check_use(HmCheck *check, const HmSegment *segment)
 
 	if (segment->pure_leaves < 1 || segment->pure_leaves > segment->leaf_room ||
 		segment->tail_used > segment->leaf_room - segment->pure_leaves)
-		hm_corrupt(check, check->block,
-				   "%u leaves from the front and %u from the end are in use, but there is room for %u",
-				   segment->pure_leaves, segment->tail_used, segment->leaf_room);
+		hm_corrupt(
+			check, check->block,
+			"%u leaves from the front and %u from the end are in use, but there is room for %u",
+			segment->pure_leaves, segment->tail_used, segment->leaf_room);
 	if (segment->extent_count < 1 || segment->extent_count > HM_SEGMENT_MAX_EXTENTS)
 		hm_corrupt(check, check->block, "the segment has %u extents", segment->extent_count);
 	for (uint32 i = 0; i < segment->extent_count; i++)
 	{
-		HmExtent	extent = segment->extents[i];
+		HmExtent extent = segment->extents[i];
 
-		if (extent.length == 0 || extent.start == HM_METAPAGE_BLKNO ||
-			extent.start >= blocks || extent.length > blocks - extent.start)
+		if (extent.length == 0 || extent.start == HM_METAPAGE_BLKNO || extent.start >= blocks ||
+			extent.length > blocks - extent.start)
 			hm_corrupt(check, check->block,
-					   "extent %u, %u blocks from %u, is not within the %u blocks of the index",
-					   i, extent.length, extent.start, blocks);
+					   "extent %u, %u blocks from %u, is not within the %u blocks of the index", i,
+					   extent.length, extent.start, blocks);
 	}
-	if (segment->spare_used > (segment->extent_count == 1 ? 0 :
-							   segment->extents[segment->extent_count - 1].length))
+	if (segment->spare_used >
+		(segment->extent_count == 1 ? 0 : segment->extents[segment->extent_count - 1].length))
 		hm_corrupt(check, check->block, "%u blocks of the last extent are in use, more than it has",
 				   segment->spare_used);
 }
@@ -168,13 +171,13 @@ check_use(HmCheck *check, const HmSegment *segment)
 static Buffer
 enter_segment(HmCheck *check, HmPosition position)
 {
-	Buffer		meta_buffer = hm_meta_buffer(check->index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(meta_buffer));
+	Buffer meta_buffer = hm_meta_buffer(check->index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(meta_buffer));
 	HmDirectoryEntry entry = {0};
-	HmPosition	next = {0};
-	Buffer		header;
-	Page		page;
-	HmSegment  *segment;
+	HmPosition next = {0};
+	Buffer header;
+	Page page;
+	HmSegment *segment;
 
 	if (!find_entry(check, meta, position, &entry, &next))
 	{
@@ -192,34 +195,39 @@ enter_segment(HmCheck *check, HmPosition position)
 	check->part = (HmPart) entry.part;
 	hm_check_page(check, entry.block, page, HM_PAGE_SEGMENT);
 	if (check->stamp == 0 || check->stamp >= meta->next_stamp)
-		hm_corrupt(check, entry.block, "the segment has stamp " UINT64_FORMAT ", the next one is "
-				   UINT64_FORMAT, check->stamp, meta->next_stamp);
+		hm_corrupt(check, entry.block,
+				   "the segment has stamp " UINT64_FORMAT ", the next one is " UINT64_FORMAT,
+				   check->stamp, meta->next_stamp);
 	if (segment->state & HM_SEGMENT_DEAD)
 		hm_corrupt(check, entry.block, "the directory refers to a segment that has been replaced");
 	if ((segment->state & ~HM_SEGMENT_MOVING) != 0)
 		hm_corrupt(check, entry.block, "the segment has unknown state 0x%X", segment->state);
 
-	check->low = (HmPosition) {hm_segment_low(page), check->part};
+	check->low = (HmPosition){hm_segment_low(page), check->part};
 	check->has_high = hm_page_has_high(page);
-	check->high = check->has_high ?
-		(HmPosition) {hm_segment_high(page), check->part} : part_end(check->part);
+	check->high =
+		check->has_high ? (HmPosition){hm_segment_high(page), check->part} : part_end(check->part);
 	if (!same_position(check->low, hm_directory_low(&entry)))
 		hm_corrupt(check, entry.block, "the segment begins at %s, but the directory has %s for it",
 				   hm_show_position(check->low), hm_show_position(hm_directory_low(&entry)));
 	if ((uint32) check->stamp != entry.stamp)
-		hm_corrupt(check, entry.block, "the segment has stamp " UINT64_FORMAT
-				   ", but the directory refers to stamp %u", check->stamp, entry.stamp);
+		hm_corrupt(check, entry.block,
+				   "the segment has stamp " UINT64_FORMAT ", but the directory refers to stamp %u",
+				   check->stamp, entry.stamp);
 	if (next.part == check->part)
 	{
 		if (!check->has_high)
-			hm_corrupt(check, entry.block, "the segment has no upper bound, but the next one begins at %s",
+			hm_corrupt(check, entry.block,
+					   "the segment has no upper bound, but the next one begins at %s",
 					   hm_show_position(next));
 		if (!same_position(check->high, next))
-			hm_corrupt(check, entry.block, "the segment ends before %s, but the next one begins at %s",
+			hm_corrupt(check, entry.block,
+					   "the segment ends before %s, but the next one begins at %s",
 					   hm_show_position(check->high), hm_show_position(next));
 	}
 	else if (check->has_high)
-		hm_corrupt(check, entry.block, "the segment ends before %s, but is the last one of its part",
+		hm_corrupt(check, entry.block,
+				   "the segment ends before %s, but is the last one of its part",
 				   hm_show_position(check->high));
 	UnlockReleaseBuffer(meta_buffer);
 	return header;
@@ -256,8 +264,8 @@ check_tid(HmCheck *check, BlockNumber block, uint64 tid)
 static bool
 is_left_out(Page page, HtEntry entry)
 {
-	int			slots = ht_leaf_slots(ht_leaf_shape_of(page));
-	int			slot;
+	int slots = ht_leaf_slots(ht_leaf_shape_of(page));
+	int slot;
 
 	if (TransactionStartedDuringRecovery())
 		return false;
@@ -270,23 +278,24 @@ static void
 check_leaf(HmCheck *check, uint32 i, Page page)
 {
 	BlockNumber block = check->leaves[i].block;
-	bool		last = i == check->leaf_count - 1;
-	HmPosition	low = check->leaves[i].low;
-	HmPosition	high = last ? check->high : check->leaves[i + 1].low;
+	bool last = i == check->leaf_count - 1;
+	HmPosition low = check->leaves[i].low;
+	HmPosition high = last ? check->high : check->leaves[i + 1].low;
 	BlockNumber right = last ? InvalidBlockNumber : check->leaves[i + 1].block;
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
 	const char *problem;
-	int			count;
-	bool		hints = ht_leaf_has_hints(page);
+	int count;
+	bool hints = ht_leaf_has_hints(page);
 
 	hm_check_page(check, block, page, HM_PAGE_LEAF);
 	if (!same_position(hm_page_low(page), low))
 		hm_corrupt(check, block, "the leaf begins at %s, but inner nodes have %s for it",
 				   hm_show_position(hm_page_low(page)), hm_show_position(low));
 	if (hm_page_has_high(page) != (!last || check->has_high))
-		hm_corrupt(check, block, hm_page_has_high(page) ?
-				   "the leaf has an upper bound, but is the last one of its part" :
-				   "the leaf has no upper bound");
+		hm_corrupt(check, block,
+				   hm_page_has_high(page) ?
+					   "the leaf has an upper bound, but is the last one of its part" :
+					   "the leaf has no upper bound");
 	if (!same_position(hm_page_high(page), high))
 		hm_corrupt(check, block, "the leaf ends before %s, but inner nodes have %s for its end",
 				   hm_show_position(hm_page_high(page)), hm_show_position(high));
@@ -302,7 +311,7 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 	}
 	for (int j = 0; j < count; j++)
 	{
-		HmPosition	position = hm_position(check->part, entries[j].key, entries[j].tid);
+		HmPosition position = hm_position(check->part, entries[j].key, entries[j].tid);
 
 		if (check->part != HM_PART_KEYS && entries[j].key != 0)
 			hm_corrupt(check, block, "an entry for NULL has key %s", hm_show_key(entries[j].key));
@@ -323,12 +332,9 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 static uint32
 find_leaf(HmCheck *check, HmPosition position)
 {
-	uint32		low = 1,
-				middle,
-				high = check->leaf_count;
+	uint32 low = 1, middle, high = check->leaf_count;
 
-	HM_BINARY_SEARCH(low, middle, high,
-					 hm_position_cmp(check->leaves[middle].low, position) <= 0);
+	HM_BINARY_SEARCH(low, middle, high, hm_position_cmp(check->leaves[middle].low, position) <= 0);
 	return low - 1;
 }
 
@@ -336,7 +342,7 @@ find_leaf(HmCheck *check, HmPosition position)
 static void
 copy_leaf(HmCheck *check, BlockNumber block, Page to)
 {
-	Buffer		buffer;
+	Buffer buffer;
 
 	hm_check_block(check, check->block, "leaf", block);
 	buffer = ReadBufferExtended(check->index, MAIN_FORKNUM, block, RBM_NORMAL, check->strategy);
@@ -355,8 +361,8 @@ static HmPosition
 check_segment(HmCheck *check, Buffer header, HmPosition position)
 {
 	PGAlignedBlock leaf;
-	HmPosition	done;
-	uint32		i;
+	HmPosition done;
+	uint32 i;
 
 	check_layout(check, hm_page_segment(BufferGetPage(header)));
 	check_use(check, hm_page_segment(BufferGetPage(header)));
@@ -389,16 +395,16 @@ check_segment(HmCheck *check, Buffer header, HmPosition position)
 void
 hm_check_segments(HmCheck *check)
 {
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmPosition position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	MemoryContext old_context;
-	int64		done = 0;
+	int64 done = 0;
 
-	check->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia check",
-										   ALLOCSET_DEFAULT_SIZES);
+	check->context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia check", ALLOCSET_DEFAULT_SIZES);
 	old_context = MemoryContextSwitchTo(check->context);
 	for (;;)
 	{
-		Buffer		header = enter_segment(check, position);
+		Buffer header = enter_segment(check, position);
 
 		if (!BufferIsValid(header))
 			break;

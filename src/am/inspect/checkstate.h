@@ -17,43 +17,43 @@
 typedef struct HmExpectedLeaf
 {
 	BlockNumber block;
-	HmPosition	low;
+	HmPosition low;
 } HmExpectedLeaf;
 
 /* A verification in progress. */
 typedef struct HmCheck
 {
-	Relation	index;
-	Relation	heap;
-	HtWidth		width;
-	HmFields	fields;
-	int			fanout;
-	bool		nulls_low;
-	BlockNumber heap_blocks;	/* InvalidBlockNumber: the table is not a heap,
-								 * so any TID may be valid */
+	Relation index;
+	Relation heap;
+	HtWidth width;
+	HmFields fields;
+	int fanout;
+	bool nulls_low;
+	BlockNumber heap_blocks; /* InvalidBlockNumber: the table is not a heap, so any TID may be
+							  * valid */
 	BufferAccessStrategy strategy;
-	bloom_filter *filter;		/* NULL unless heapallindexed */
-	int64		segment_count;	/* in the directory, when that was checked */
+	bloom_filter *filter; /* NULL unless heapallindexed */
+	int64 segment_count;  /* in the directory, when that was checked */
 
 	/* The segment under verification. */
-	MemoryContext context;		/* reset for each segment */
+	MemoryContext context; /* reset for each segment */
 	BlockNumber block;
-	uint64		stamp;
-	HmPart		part;
-	HmPosition	low;
-	HmPosition	high;
-	bool		has_high;
+	uint64 stamp;
+	HmPart part;
+	HmPosition low;
+	HmPosition high;
+	bool has_high;
 	HmSegmentCopy *copy;
-	uint32		leaf_count;
+	uint32 leaf_count;
 	HmExpectedLeaf *leaves;
 } HmCheck;
 
 /* What the bloom filter is given of an entry.  It has no padding. */
 typedef struct HmFingerprint
 {
-	HT_KEY		key;
-	uint64		tid;
-	uint64		part;
+	HT_KEY key;
+	uint64 tid;
+	uint64 part;
 } HmFingerprint;
 
 static inline bool
@@ -103,4 +103,4 @@ extern void hm_check_inner(HmCheck *check);
 /* Check that no block belongs to two owners (checkextents.c). */
 extern void hm_check_extents(HmCheck *check);
 
-#endif							/* HARMONIA_CHECK_H */
+#endif /* HARMONIA_CHECK_H */

@@ -19,14 +19,13 @@ PG_FUNCTION_INFO_V1(harmonia_metapage);
 static Relation
 open_argument(FunctionCallInfo fcinfo)
 {
-	Relation	index = hm_inspect_open(PG_GETARG_OID(0), AccessShareLock);
+	Relation index = hm_inspect_open(PG_GETARG_OID(0), AccessShareLock);
 
 	hm_inspect_check_valid(index);
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot access unlogged index \"%s\" during recovery",
-						RelationGetRelationName(index))));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot access unlogged index \"%s\" during recovery",
+							   RelationGetRelationName(index))));
 	return index;
 }
 
@@ -34,10 +33,10 @@ open_argument(FunctionCallInfo fcinfo)
 Datum
 harmonia_metapage(PG_FUNCTION_ARGS)
 {
-	Relation	index = open_argument(fcinfo);
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	HmMeta		meta = *hm_page_meta(BufferGetPage(buffer));
-	HmRow		row = {0};
+	Relation index = open_argument(fcinfo);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta meta = *hm_page_meta(BufferGetPage(buffer));
+	HmRow row = {0};
 
 	UnlockReleaseBuffer(buffer);
 	hm_show_number(&row, meta.version);
@@ -52,25 +51,28 @@ harmonia_metapage(PG_FUNCTION_ARGS)
 	hm_show_number(&row, meta.next_stamp);
 	hm_show_number(&row, meta.retired);
 	hm_show_number(&row, meta.drained);
-	hm_show_text(&row, psprintf("%08X%08X", (uint32) (meta.build_id >> 32), (uint32) meta.build_id));
+	hm_show_text(&row,
+				 psprintf("%08X%08X", (uint32) (meta.build_id >> 32), (uint32) meta.build_id));
 	index_close(index, AccessShareLock);
 	PG_RETURN_DATUM(hm_return_row(fcinfo, &row));
 }
 
-/* The other functions: their first argument is the index, which the code for its width shows and closes. */
+/*
+ * The other functions: their first argument is the index, which the code for its width shows and
+ * closes.
+ */
 #define SHOW_FUNCTION(name) \
 	PG_FUNCTION_INFO_V1(harmonia_##name); \
-	Datum \
-	harmonia_##name(PG_FUNCTION_ARGS) \
+	Datum harmonia_##name(PG_FUNCTION_ARGS) \
 	{ \
-		Relation	index = open_argument(fcinfo); \
+		Relation index = open_argument(fcinfo); \
 		return HM_FOR_INDEX(index, hm_show_##name)(fcinfo, index); \
 	} \
-	extern int	no_such_variable
+	extern int no_such_variable
 
-SHOW_FUNCTION(segments);		/* (index regclass) */
-SHOW_FUNCTION(nodes);			/* (index regclass, segment_block bigint) */
-SHOW_FUNCTION(leaves);			/* (index regclass, segment_block bigint) */
-SHOW_FUNCTION(leaf_items);		/* (index regclass, block bigint) */
-SHOW_FUNCTION(page);			/* (index regclass, block bigint) */
-SHOW_FUNCTION(index_info);		/* (index regclass) */
+SHOW_FUNCTION(segments);   /* (index regclass) */
+SHOW_FUNCTION(nodes);      /* (index regclass, segment_block bigint) */
+SHOW_FUNCTION(leaves);     /* (index regclass, segment_block bigint) */
+SHOW_FUNCTION(leaf_items); /* (index regclass, block bigint) */
+SHOW_FUNCTION(page);       /* (index regclass, block bigint) */
+SHOW_FUNCTION(index_info); /* (index regclass) */

@@ -34,4 +34,4 @@ HM_BOTH_WIDTHS(hm_show_page);
 HM_BOTH_WIDTHS(hm_show_index_info);
 #endif
 
-#endif							/* HARMONIA_AM_INSPECT_H */
+#endif /* HARMONIA_AM_INSPECT_H */

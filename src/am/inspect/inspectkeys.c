@@ -24,16 +24,15 @@
 static Buffer
 read_argument(FunctionCallInfo fcinfo, Relation index)
 {
-	int64		block = PG_GETARG_INT64(1);
+	int64 block = PG_GETARG_INT64(1);
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	Buffer		buffer;
+	Buffer buffer;
 
 	if (block < 0 || block >= (int64) blocks)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("block number " INT64_FORMAT " is out of range for index \"%s\"",
-						block, RelationGetRelationName(index)),
-				 errdetail("The index has %u blocks.", blocks)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("block number " INT64_FORMAT " is out of range for index \"%s\"",
+							   block, RelationGetRelationName(index)),
+						errdetail("The index has %u blocks.", blocks)));
 	buffer = ReadBuffer(index, (BlockNumber) block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	return buffer;
@@ -43,17 +42,16 @@ read_argument(FunctionCallInfo fcinfo, Relation index)
 static Buffer
 read_argument_of_kind(FunctionCallInfo fcinfo, Relation index, HmPageKind kind)
 {
-	Buffer		buffer = read_argument(fcinfo, index);
+	Buffer buffer = read_argument(fcinfo, index);
 
 	if (!hm_page_is(BufferGetPage(buffer), kind))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("block %u of index \"%s\" is not a %s",
-						BufferGetBlockNumber(buffer), RelationGetRelationName(index),
+				 errmsg("block %u of index \"%s\" is not a %s", BufferGetBlockNumber(buffer),
+						RelationGetRelationName(index),
 						kind == HM_PAGE_LEAF ? "leaf" : "segment header"),
-				 kind == HM_PAGE_LEAF ?
-				 errhint("harmonia_leaves() shows a segment's leaves.") :
-				 errhint("harmonia_segments() shows an index's segments.")));
+				 kind == HM_PAGE_LEAF ? errhint("harmonia_leaves() shows a segment's leaves.") :
+										errhint("harmonia_segments() shows an index's segments.")));
 	return buffer;
 }
 
@@ -61,9 +59,9 @@ read_argument_of_kind(FunctionCallInfo fcinfo, Relation index, HmPageKind kind)
 static HmReaderLeaf *
 list_leaves(Relation index, Buffer header, HtWidth width, uint32 *count)
 {
-	uint32		room = 64;
+	uint32 room = 64;
 	HmReaderLeaf *leaves = palloc(room * sizeof(HmReaderLeaf));
-	HmReader	reader;
+	HmReader reader;
 
 	hm_reader_begin(&reader, index, header, width, ReadBuffer);
 	for (*count = 0; hm_reader_next_leaf(&reader, &leaves[*count]);)
@@ -85,7 +83,7 @@ list_leaves(Relation index, Buffer header, HtWidth width, uint32 *count)
 static void
 copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strategy)
 {
-	Buffer		buffer;
+	Buffer buffer;
 
 	hm_block_exists_check(index, block);
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
@@ -110,8 +108,8 @@ show_bound(HmRow *row, bool exists, HtEntry bound)
 static void
 show_segment(HmRow *row, int64 number, BlockNumber block, Page page)
 {
-	HmSegment  *segment = hm_page_segment(page);
-	uint32		extents = Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS);
+	HmSegment *segment = hm_page_segment(page);
+	uint32 extents = Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS);
 	StringInfoData text;
 
 	hm_show_number(row, number);
@@ -135,8 +133,9 @@ show_segment(HmRow *row, int64 number, BlockNumber block, Page page)
 						 (int64) segment->extents[i].start + segment->extents[i].length);
 	appendStringInfoChar(&text, '}');
 	hm_show_text(row, text.data);
-	hm_show_text(row, segment->state & HM_SEGMENT_DEAD ? "dead" :
-				 segment->state & HM_SEGMENT_MOVING ? "moving" : "live");
+	hm_show_text(row, segment->state & HM_SEGMENT_DEAD   ? "dead" :
+					  segment->state & HM_SEGMENT_MOVING ? "moving" :
+														   "live");
 	hm_show_number(row, segment->stamp);
 }
 
@@ -144,11 +143,10 @@ show_segment(HmRow *row, int64 number, BlockNumber block, Page page)
 Datum
 hm_show_segments(FunctionCallInfo fcinfo, Relation index)
 {
-	HmRowSink	sink;
+	HmRowSink sink;
 	HmDirectoryEntry *segments;
 	BlockNumber *pages;
-	int			segment_count,
-				page_count;
+	int segment_count, page_count;
 	PGAlignedBlock page;
 	MemoryContext old_context;
 
@@ -157,8 +155,8 @@ hm_show_segments(FunctionCallInfo fcinfo, Relation index)
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (int i = 0; i < segment_count; i++)
 	{
-		Buffer		buffer = ReadBuffer(index, segments[i].block);
-		HmRow		row = {0};
+		Buffer buffer = ReadBuffer(index, segments[i].block);
+		HmRow row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -189,7 +187,7 @@ show_separators(HmRow *row, const char *node, HtWidth width, int fanout)
 	initStringInfo(&tids);
 	for (int i = 0; i < fanout - 1; i++)
 	{
-		HtEntry		entry = ht_node_get(node, width, fanout, i);
+		HtEntry entry = ht_node_get(node, width, fanout, i);
 
 		if (entry.key == ht_key_max(width) && entry.tid == HT_TID_MAX)
 			break;
@@ -208,13 +206,13 @@ show_separators(HmRow *row, const char *node, HtWidth width, int fanout)
 Datum
 hm_show_nodes(FunctionCallInfo fcinfo, Relation index)
 {
-	HtWidth		width = hm_key_width(index);
-	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
+	HtWidth width = hm_key_width(index);
+	Buffer header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
 	HmSegmentCopy *copy = hm_segment_copy(index, header, width);
-	HmSegment  *segment = hm_page_segment(copy->header);
-	HtShape		shape;
-	int			level = 0;
-	HmRowSink	sink;
+	HmSegment *segment = hm_page_segment(copy->header);
+	HtShape shape;
+	int level = 0;
+	HmRowSink sink;
 	MemoryContext old_context;
 
 	UnlockReleaseBuffer(header);
@@ -223,7 +221,7 @@ hm_show_nodes(FunctionCallInfo fcinfo, Relation index)
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
-		HmRow		row = {0};
+		HmRow row = {0};
 
 		while (level + 1 < shape.levels && node >= shape.level_start[level + 1])
 			level++;
@@ -231,8 +229,9 @@ hm_show_nodes(FunctionCallInfo fcinfo, Relation index)
 		hm_show_number(&row, level);
 		hm_show_number(&row, segment->child_region[node]);
 		show_separators(&row, hm_copy_node(copy, width, node), width, segment->fanout);
-		hm_show_block(&row, node < segment->bottom_start ? InvalidBlockNumber :
-					  hm_segment_auxiliaries(segment)[node - segment->bottom_start]);
+		hm_show_block(&row, node < segment->bottom_start ?
+								InvalidBlockNumber :
+								hm_segment_auxiliaries(segment)[node - segment->bottom_start]);
 		hm_add_row(&sink, &row);
 	}
 	MemoryContextSwitchTo(old_context);
@@ -244,13 +243,13 @@ hm_show_nodes(FunctionCallInfo fcinfo, Relation index)
 Datum
 hm_show_leaves(FunctionCallInfo fcinfo, Relation index)
 {
-	HtWidth		width = hm_key_width(index);
-	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
+	HtWidth width = hm_key_width(index);
+	Buffer header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	HmReaderLeaf *leaves;
-	uint32		count;
+	uint32 count;
 	PGAlignedBlock page;
-	HmRowSink	sink;
+	HmRowSink sink;
 	MemoryContext old_context;
 
 	leaves = list_leaves(index, header, width, &count);
@@ -259,9 +258,9 @@ hm_show_leaves(FunctionCallInfo fcinfo, Relation index)
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (uint32 i = 0; i < count; i++)
 	{
-		HmSpecial  *special = hm_page_special((Page) page.data);
+		HmSpecial *special = hm_page_special((Page) page.data);
 		HtLeafShape shape;
-		HmRow		row = {0};
+		HmRow row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
@@ -289,7 +288,7 @@ hm_show_leaves(FunctionCallInfo fcinfo, Relation index)
 static int
 slot_of(const char *page, int block, int count, HtEntry entry)
 {
-	int			slot = 0;
+	int slot = 0;
 
 	while (slot < count - 1 && ht_entry_cmp(ht_leaf_entry(page, block, slot), entry) != 0)
 		slot++;
@@ -301,14 +300,14 @@ Datum
 hm_show_leaf_items(FunctionCallInfo fcinfo, Relation index)
 {
 	const HmKeyType *type = hm_is_composite(index) ? NULL : hm_key_type(index);
-	Buffer		buffer = read_argument_of_kind(fcinfo, index, HM_PAGE_LEAF);
+	Buffer buffer = read_argument_of_kind(fcinfo, index, HM_PAGE_LEAF);
 	HtLeafShape shape;
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
 	PGAlignedBlock page;
-	int			n = 0;
-	Oid			output = InvalidOid;
-	bool		is_varlena;
-	HmRowSink	sink;
+	int n = 0;
+	Oid output = InvalidOid;
+	bool is_varlena;
+	HmRowSink sink;
 	MemoryContext old_context;
 
 	memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
@@ -316,7 +315,8 @@ hm_show_leaf_items(FunctionCallInfo fcinfo, Relation index)
 	/* "anyenum" has no output function. */
 	if (type != NULL)
 		getTypeOutputInfo(IsPolymorphicType(type->type) ?
-						  TupleDescAttr(RelationGetDescr(index), 0)->atttypid : type->type,
+							  TupleDescAttr(RelationGetDescr(index), 0)->atttypid :
+							  type->type,
 						  &output, &is_varlena);
 	ht_leaf_read(page.data, entries);
 	shape = ht_leaf_shape_of(page.data);
@@ -325,11 +325,11 @@ hm_show_leaf_items(FunctionCallInfo fcinfo, Relation index)
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (int b = 0; b < ht_leaf_blocks(shape); b++)
 	{
-		int			count = ht_leaf_block_count(page.data, b);
+		int count = ht_leaf_block_count(page.data, b);
 
 		for (int i = 0; i < count; i++, n++)
 		{
-			HmRow		row = {0};
+			HmRow row = {0};
 
 			hm_show_number(&row, b);
 			hm_show_number(&row, slot_of(page.data, b, count, entries[n]));
@@ -378,14 +378,13 @@ show_page_count(HmRow *row, Page page)
 Datum
 hm_show_page(FunctionCallInfo fcinfo, Relation index)
 {
-	static const char *const kinds[] = {
-		NULL, "metapage", "directory", "header", "keys", "auxiliary", "leaf", "spare"
-	};
-	Buffer		buffer = read_argument(fcinfo, index);
+	static const char *const kinds[] = {NULL,   "metapage",  "directory", "header",
+										"keys", "auxiliary", "leaf",      "spare"};
+	Buffer buffer = read_argument(fcinfo, index);
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	PGAlignedBlock page;
-	HmSpecial  *special = hm_page_special((Page) page.data);
-	HmRow		row = {0};
+	HmSpecial *special = hm_page_special((Page) page.data);
+	HmRow row = {0};
 
 	memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
@@ -398,8 +397,8 @@ hm_show_page(FunctionCallInfo fcinfo, Relation index)
 	}
 	else
 	{
-		bool		owned = special->kind >= HM_PAGE_SEGMENT && special->kind <= HM_PAGE_LEAF;
-		bool		leaf = special->kind == HM_PAGE_LEAF;
+		bool owned = special->kind >= HM_PAGE_SEGMENT && special->kind <= HM_PAGE_LEAF;
+		bool leaf = special->kind == HM_PAGE_LEAF;
 
 		if (special->kind >= lengthof(kinds) || kinds[special->kind] == NULL ||
 			!hm_page_is((Page) page.data, (HmPageKind) special->kind))
@@ -420,7 +419,8 @@ hm_show_page(FunctionCallInfo fcinfo, Relation index)
 		}
 		show_page_count(&row, (Page) page.data);
 		show_bound(&row, leaf, hm_leaf_low((Page) page.data));
-		show_bound(&row, leaf && hm_page_has_high((Page) page.data), hm_leaf_high((Page) page.data));
+		show_bound(&row, leaf && hm_page_has_high((Page) page.data),
+				   hm_leaf_high((Page) page.data));
 		hm_show_block(&row, leaf ? special->right : InvalidBlockNumber);
 	}
 	index_close(index, AccessShareLock);
@@ -430,15 +430,15 @@ hm_show_page(FunctionCallInfo fcinfo, Relation index)
 /* The sums that harmonia_index_info() shows. */
 typedef struct IndexInfoSums
 {
-	uint64		entries;
-	uint64		headers;
-	uint64		keys;
-	uint64		leaves;
-	uint64		auxiliaries;
-	uint64		slots;			/* of all leaves */
-	uint64		owned;			/* blocks in extents of segments */
-	uint64		shadowed;		/* segments */
-	uint32		levels;			/* of the deepest segment */
+	uint64 entries;
+	uint64 headers;
+	uint64 keys;
+	uint64 leaves;
+	uint64 auxiliaries;
+	uint64 slots;    /* of all leaves */
+	uint64 owned;    /* blocks in extents of segments */
+	uint64 shadowed; /* segments */
+	uint32 levels;   /* of the deepest segment */
 } IndexInfoSums;
 
 /* Add a segment to the sums, unless it has been replaced since the directory was read. */
@@ -446,10 +446,10 @@ static void
 sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 			BufferAccessStrategy strategy, IndexInfoSums *sums)
 {
-	Buffer		header = ReadBuffer(index, entry->block);
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	Buffer header = ReadBuffer(index, entry->block);
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
 	HmReaderLeaf *leaves;
-	uint32		count;
+	uint32 count;
 	PGAlignedBlock page;
 
 	LockBuffer(header, BUFFER_LOCK_SHARE);
@@ -482,22 +482,21 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 Datum
 hm_show_index_info(FunctionCallInfo fcinfo, Relation index)
 {
-	HtWidth		width = hm_key_width(index);
+	HtWidth width = hm_key_width(index);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	IndexInfoSums sums = {0};
 	HmDirectoryEntry *segments;
 	BlockNumber *pages;
-	int			segment_count,
-				page_count;
-	uint64		blocks;
-	uint64		free_blocks = 0;
-	uint64		used;
-	Buffer		buffer;
-	HmMeta		meta;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "harmonia index info",
-												  ALLOCSET_DEFAULT_SIZES);
+	int segment_count, page_count;
+	uint64 blocks;
+	uint64 free_blocks = 0;
+	uint64 used;
+	Buffer buffer;
+	HmMeta meta;
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia index info", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old_context;
-	HmRow		row = {0};
+	HmRow row = {0};
 
 	segments = hm_directory_read(index, &segment_count, &pages, &page_count);
 	old_context = MemoryContextSwitchTo(context);

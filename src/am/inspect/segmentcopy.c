@@ -17,7 +17,7 @@
 static void
 copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
 {
-	Buffer		buffer;
+	Buffer buffer;
 
 	hm_block_exists_check(index, block);
 	buffer = ReadBuffer(index, block);
@@ -33,7 +33,7 @@ HmSegmentCopy *
 hm_segment_copy(Relation index, Buffer header, HtWidth width)
 {
 	HmSegmentCopy *copy = palloc(sizeof(HmSegmentCopy));
-	HmSegment  *segment;
+	HmSegment *segment;
 
 	hm_segment_check(index, header, width);
 	copy->block = BufferGetBlockNumber(header);
@@ -41,8 +41,9 @@ hm_segment_copy(Relation index, Buffer header, HtWidth width)
 	memcpy(copy->header, BufferGetPage(header), BLCKSZ);
 	segment = hm_page_segment(copy->header);
 
-	copy->key_pages = segment->nodes == segment->nodes_here ? 0 :
-		(segment->nodes - segment->nodes_here - 1) / segment->nodes_per_page + 1;
+	copy->key_pages = segment->nodes == segment->nodes_here ?
+						  0 :
+						  (segment->nodes - segment->nodes_here - 1) / segment->nodes_per_page + 1;
 	copy->keys = palloc(Max(1, copy->key_pages) * BLCKSZ);
 	for (uint32 i = 0; i < copy->key_pages; i++)
 		copy_page(index, segment->key_base + i, HM_PAGE_KEYS, copy->keys + (Size) i * BLCKSZ);
@@ -64,9 +65,9 @@ hm_segment_copy(Relation index, Buffer header, HtWidth width)
 const char *
 hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node)
 {
-	uint32		offset;
-	uint32		page = hm_node_page(hm_page_segment(copy->header), width, node, &offset);
+	uint32 offset;
+	uint32 page = hm_node_page(hm_page_segment(copy->header), width, node, &offset);
 
 	return page == 0 ? (char *) copy->header + offset :
-		copy->keys + (Size) (page - 1) * BLCKSZ + offset;
+					   copy->keys + (Size) (page - 1) * BLCKSZ + offset;
 }

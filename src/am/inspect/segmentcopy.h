@@ -14,12 +14,12 @@
  */
 typedef struct HmSegmentCopy
 {
-	BlockNumber block;			/* of the header */
-	Page		header;
-	uint32		key_pages;
-	char	   *keys;			/* key pages, one after the other */
-	uint32		bottom_nodes;
-	Page	   *auxiliaries;	/* of each bottom node; NULL if it has none */
+	BlockNumber block; /* of the header */
+	Page header;
+	uint32 key_pages;
+	char *keys; /* key pages, one after the other */
+	uint32 bottom_nodes;
+	Page *auxiliaries; /* of each bottom node; NULL if it has none */
 } HmSegmentCopy;
 
 /*
@@ -31,4 +31,4 @@ extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth wid
 /* A node of a copied segment's key region, in the layout that src/tree reads. */
 extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
 
-#endif							/* HARMONIA_COPY_H */
+#endif /* HARMONIA_COPY_H */

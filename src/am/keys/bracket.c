@@ -30,7 +30,7 @@
 #include "compat.h"
 
 /* A time zone's offset from UTC is less than this, in seconds: seven days. */
-#define OFFSET_LIMIT	(7 * SECS_PER_DAY)
+#define OFFSET_LIMIT (7 * SECS_PER_DAY)
 
 StaticAssertDecl(END_TIMESTAMP + OFFSET_LIMIT * USECS_PER_SEC < PG_INT64_MAX,
 				 "local time of a finite timestamp might be infinite");
@@ -42,7 +42,7 @@ StaticAssertDecl(END_TIMESTAMP + OFFSET_LIMIT * USECS_PER_SEC < PG_INT64_MAX,
 static HmBracket
 bracket_at(HmKey key)
 {
-	return (HmBracket) {.first = key, .last = key, .has_first = true, .has_last = true};
+	return (HmBracket){.first = key, .last = key, .has_first = true, .has_last = true};
 }
 
 /* The bracket of a value in the gap right below a key; there must be a lower key. */
@@ -50,19 +50,19 @@ static HmBracket
 bracket_below(HmKey key)
 {
 	Assert(key > 0);
-	return (HmBracket) {.first = key, .last = key - 1, .has_first = true, .has_last = true};
+	return (HmBracket){.first = key, .last = key - 1, .has_first = true, .has_last = true};
 }
 
 static HmBracket
 bracket_below_all(void)
 {
-	return (HmBracket) {.has_first = true};
+	return (HmBracket){.has_first = true};
 }
 
 static HmBracket
 bracket_above_all(void)
 {
-	return (HmBracket) {.last = UINT64_MAX, .has_last = true};
+	return (HmBracket){.last = UINT64_MAX, .has_last = true};
 }
 
 /*
@@ -72,7 +72,7 @@ bracket_above_all(void)
 static HmBracket
 bracket_same(const HmKeyType *column, Datum value)
 {
-	HmBracket	bracket = bracket_at(column->normalise(value));
+	HmBracket bracket = bracket_at(column->normalise(value));
 
 	bracket.fuzzy = !column->exact;
 	bracket.hash_bits = column->hash_bits;
@@ -86,7 +86,7 @@ bracket_same(const HmKeyType *column, Datum value)
 static HmBracket
 bracket_string(const HmKeyType *column, HmKey key)
 {
-	HmBracket	bracket = bracket_at(key);
+	HmBracket bracket = bracket_at(key);
 
 	bracket.fuzzy = true;
 	bracket.hash_bits = column->hash_bits;
@@ -96,13 +96,15 @@ bracket_string(const HmKeyType *column, HmKey key)
 static HmBracket
 bracket_text(const HmKeyType *column, Datum value)
 {
-	return bracket_string(column, column->hash_bits > 0 ? hm_text_c_key(value) : hm_text_key(value));
+	return bracket_string(column,
+						  column->hash_bits > 0 ? hm_text_c_key(value) : hm_text_key(value));
 }
 
 static HmBracket
 bracket_name(const HmKeyType *column, Datum value)
 {
-	return bracket_string(column, column->hash_bits > 0 ? hm_name_c_key(value) : hm_name_key(value));
+	return bracket_string(column,
+						  column->hash_bits > 0 ? hm_name_c_key(value) : hm_name_key(value));
 }
 
 /* ----------------------------------------------------------------
@@ -169,9 +171,9 @@ bracket_float4_in_float8(const HmKeyType *column, Datum value)
 static HmBracket
 bracket_float8_in_float4(const HmKeyType *column, Datum value)
 {
-	float8		wanted = DatumGetFloat8(value);
-	float4		nearest = (float4) wanted;
-	HmKey		key = column->normalise(Float4GetDatum(nearest));
+	float8 wanted = DatumGetFloat8(value);
+	float4 nearest = (float4) wanted;
+	HmKey key = column->normalise(Float4GetDatum(nearest));
 
 	if (isnan(wanted) || (float8) nearest == wanted)
 		return bracket_at(key);
@@ -201,7 +203,7 @@ static HmBracket
 bracket_date_in_timestamp(const HmKeyType *column, Datum value)
 {
 	HmConversion conversion = HM_CONVERSION;
-	Timestamp	converted = hm_convert(date2timestamp, DatumGetDateADT(value), &conversion);
+	Timestamp converted = hm_convert(date2timestamp, DatumGetDateADT(value), &conversion);
 
 	return bracket_converted(column, converted, hm_overflow(conversion, converted));
 }
@@ -219,7 +221,8 @@ static HmBracket
 bracket_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
 {
 	HmConversion conversion = HM_CONVERSION;
-	TimestampTz converted = hm_convert(timestamp2timestamptz, DatumGetTimestamp(value), &conversion);
+	TimestampTz converted =
+		hm_convert(timestamp2timestamptz, DatumGetTimestamp(value), &conversion);
 
 	return bracket_converted(column, converted, hm_overflow(conversion, converted));
 }
@@ -231,8 +234,8 @@ bracket_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
 static HmBracket
 bracket_among_dates(const HmKeyType *column, Timestamp moment)
 {
-	int64		day;
-	HmKey		key;
+	int64 day;
+	HmKey key;
 
 	if (TIMESTAMP_IS_NOBEGIN(moment))
 		return bracket_at(column->normalise(DateADTGetDatum(DATEVAL_NOBEGIN)));
@@ -264,23 +267,22 @@ bracket_timestamp_in_date(const HmKeyType *column, Datum value)
 static void
 zone_offsets(TimestampTz moment, int64 *least, int64 *greatest)
 {
-	pg_time_t	now = timestamptz_to_time_t(moment);
-	pg_time_t	from = now - 2 * OFFSET_LIMIT - 2 * SECS_PER_DAY;
-	pg_time_t	to = now + 2 * OFFSET_LIMIT + 2 * SECS_PER_DAY;
-	long		low = OFFSET_LIMIT;
-	long		high = -OFFSET_LIMIT;
+	pg_time_t now = timestamptz_to_time_t(moment);
+	pg_time_t from = now - 2 * OFFSET_LIMIT - 2 * SECS_PER_DAY;
+	pg_time_t to = now + 2 * OFFSET_LIMIT + 2 * SECS_PER_DAY;
+	long low = OFFSET_LIMIT;
+	long high = -OFFSET_LIMIT;
 
 	for (;;)
 	{
-		pg_time_t	change;
-		long		before;
-		long		after;
-		int			before_is_dst;
-		int			after_is_dst;
-		int			found;
+		pg_time_t change;
+		long before;
+		long after;
+		int before_is_dst;
+		int after_is_dst;
+		int found;
 
-		found = pg_next_dst_boundary(&from, &before, &before_is_dst,
-									 &change, &after, &after_is_dst,
+		found = pg_next_dst_boundary(&from, &before, &before_is_dst, &change, &after, &after_is_dst,
 									 session_timezone);
 		if (found < 0)
 		{
@@ -307,12 +309,12 @@ zone_offsets(TimestampTz moment, int64 *least, int64 *greatest)
  */
 static HmBracket
 bracket_local(const HmKeyType *column, TimestampTz moment,
-			HmBracket (*among) (const HmKeyType *column, Timestamp local))
+			  HmBracket (*among)(const HmKeyType *column, Timestamp local))
 {
-	int64		least;
-	int64		greatest;
-	HmBracket		low;
-	HmBracket		high;
+	int64 least;
+	int64 greatest;
+	HmBracket low;
+	HmBracket high;
 
 	if (TIMESTAMP_NOT_FINITE(moment))
 		return among(column, moment);
@@ -351,27 +353,25 @@ bracket_timestamptz_in_timestamp(const HmKeyType *column, Datum value)
  */
 static const struct
 {
-	Oid			column;
-	Oid			argument;
+	Oid column;
+	Oid argument;
 	HmBracketFunction function;
-}			cross_types[] = {
-	{INT2OID, INT4OID, bracket_int4},
-	{INT2OID, INT8OID, bracket_int8},
-	{INT4OID, INT2OID, bracket_int2},
-	{INT4OID, INT8OID, bracket_int8},
-	{INT8OID, INT2OID, bracket_int2},
-	{INT8OID, INT4OID, bracket_int4},
-	{FLOAT4OID, FLOAT8OID, bracket_float8_in_float4},
-	{FLOAT8OID, FLOAT4OID, bracket_float4_in_float8},
-	{DATEOID, TIMESTAMPOID, bracket_timestamp_in_date},
-	{DATEOID, TIMESTAMPTZOID, bracket_timestamptz_in_date},
-	{TIMESTAMPOID, DATEOID, bracket_date_in_timestamp},
-	{TIMESTAMPOID, TIMESTAMPTZOID, bracket_timestamptz_in_timestamp},
-	{TIMESTAMPTZOID, DATEOID, bracket_date_in_timestamptz},
-	{TIMESTAMPTZOID, TIMESTAMPOID, bracket_timestamp_in_timestamptz},
-	{TEXTOID, NAMEOID, bracket_name},
-	{NAMEOID, TEXTOID, bracket_text}
-};
+} cross_types[] = {{INT2OID, INT4OID, bracket_int4},
+				   {INT2OID, INT8OID, bracket_int8},
+				   {INT4OID, INT2OID, bracket_int2},
+				   {INT4OID, INT8OID, bracket_int8},
+				   {INT8OID, INT2OID, bracket_int2},
+				   {INT8OID, INT4OID, bracket_int4},
+				   {FLOAT4OID, FLOAT8OID, bracket_float8_in_float4},
+				   {FLOAT8OID, FLOAT4OID, bracket_float4_in_float8},
+				   {DATEOID, TIMESTAMPOID, bracket_timestamp_in_date},
+				   {DATEOID, TIMESTAMPTZOID, bracket_timestamptz_in_date},
+				   {TIMESTAMPOID, DATEOID, bracket_date_in_timestamp},
+				   {TIMESTAMPOID, TIMESTAMPTZOID, bracket_timestamptz_in_timestamp},
+				   {TIMESTAMPTZOID, DATEOID, bracket_date_in_timestamptz},
+				   {TIMESTAMPTZOID, TIMESTAMPOID, bracket_timestamp_in_timestamptz},
+				   {TEXTOID, NAMEOID, bracket_name},
+				   {NAMEOID, TEXTOID, bracket_text}};
 
 HmBracketFunction
 hm_bracket_function(Oid column, Oid argument)
@@ -398,12 +398,12 @@ or_equal(StrategyNumber strategy)
 }
 
 bool
-hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
-				 HmKey *low, HmKey *high)
+hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max, HmKey *low,
+				 HmKey *high)
 {
-	HmKey		hash = ht_key_ones_128(bracket->hash_bits);
-	HmKey		first = bracket->first;
-	HmKey		last = bracket->last;
+	HmKey hash = ht_key_ones_128(bracket->hash_bits);
+	HmKey first = bracket->first;
+	HmKey last = bracket->last;
 
 	*low = 0;
 	*high = max;

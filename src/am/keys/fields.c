@@ -37,12 +37,12 @@
  * many values share theirs with others.
  */
 #ifdef HM_SMALL_LIMITS
-#define KEY_BITS		12
+#define KEY_BITS 12
 #else
-#define KEY_BITS		64
+#define KEY_BITS 64
 #endif
 
-#define WIDE_BITS		128
+#define WIDE_BITS 128
 
 /* The bits of a whole field. */
 static inline int
@@ -63,18 +63,18 @@ whole_bits(const HmKeyType *type)
 static int
 plan_narrow(HmFields *fields, int *wide)
 {
-	int			rest = KEY_BITS;
-	bool		changed = true;
+	int rest = KEY_BITS;
+	bool changed = true;
 
 	*wide = fields->count;
 	while (changed && *wide > 0)
 	{
-		int			part = rest / *wide;
+		int part = rest / *wide;
 
 		changed = false;
 		for (int i = 0; i < fields->count; i++)
 		{
-			HmField    *field = &fields->fields[i];
+			HmField *field = &fields->fields[i];
 
 			if (field->bits > 0 || whole_bits(field->type) > part)
 				continue;
@@ -91,7 +91,7 @@ plan_narrow(HmFields *fields, int *wide)
 static int
 bits_of_types(const Oid *ids, int count)
 {
-	int			bits = 0;
+	int bits = 0;
 
 	for (int i = 0; i < count; i++)
 		bits += hm_field_type_lookup(ids[i])->bits;
@@ -106,9 +106,9 @@ bits_of_types(const Oid *ids, int count)
 HtWidth
 hm_width_of_types(const Oid *ids, int key_count, int count)
 {
-	bool		exact = true;
-	int			nulls = 0;		/* columns that need a bit for NULL */
-	int			bits;
+	bool exact = true;
+	int nulls = 0; /* columns that need a bit for NULL */
+	int bits;
 
 	if (count == 1)
 		return hm_key_type_lookup(ids[0])->width;
@@ -118,7 +118,8 @@ hm_width_of_types(const Oid *ids, int key_count, int count)
 		nulls += i < key_count && !hm_field_type_lookup(ids[i])->has_gap;
 	}
 	bits = bits_of_types(ids, count);
-	return bits + nulls > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 : HT_WIDTH64;
+	return bits + nulls > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 :
+																					HT_WIDTH64;
 }
 
 /*
@@ -129,13 +130,13 @@ hm_width_of_types(const Oid *ids, int key_count, int count)
 static void
 plan_cut(HmFields *fields)
 {
-	int			wide;
-	int			rest = plan_narrow(fields, &wide);
+	int wide;
+	int rest = plan_narrow(fields, &wide);
 
 	for (int i = 0; i < fields->count; i++)
 	{
-		HmField    *field = &fields->fields[i];
-		int			bits = wide > 1 ? 3 * rest / (2 * wide + 2) : rest;
+		HmField *field = &fields->fields[i];
+		int bits = wide > 1 ? 3 * rest / (2 * wide + 2) : rest;
 
 		if (field->bits > 0)
 			continue;
@@ -145,11 +146,14 @@ plan_cut(HmFields *fields)
 	}
 }
 
-/* All columns' keys fit.  The first columns that need one get the bits that are left for NULL, then the others. */
+/*
+ * All columns' keys fit.  The first columns that need one get the bits that are left for NULL, then
+ * the others.
+ */
 static void
 plan_whole(HmFields *fields)
 {
-	int			rest = 8 * fields->width;
+	int rest = 8 * fields->width;
 
 	for (int i = 0; i < fields->count; i++)
 	{
@@ -158,7 +162,7 @@ plan_whole(HmFields *fields)
 	}
 	for (int i = 0; i < 2 * fields->count && rest > 0; i++)
 	{
-		HmField    *field = &fields->fields[i % fields->count];
+		HmField *field = &fields->fields[i % fields->count];
 
 		if (field->type->has_gap != (i >= fields->count))
 			continue;
@@ -179,18 +183,20 @@ check_included(Relation index, const Oid *ids, int key_count, int count)
 		const HmKeyType *type = hm_field_type_lookup(ids[i]);
 
 		if (type == NULL || !type->returnable)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("access method \"%s\" cannot include type %s", "harmonia", format_type_be(ids[i])),
-					 errhint("Columns of integers, dates, times and other types that index-only scans can return can be included.")));
+			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+							errmsg("access method \"%s\" cannot include type %s", "harmonia",
+								   format_type_be(ids[i])),
+							errhint("Columns of integers, dates, times and other types that "
+									"index-only scans can return can be included.")));
 	}
 	if (count > key_count && bits_of_types(ids, count) > WIDE_BITS)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the columns of index \"%s\" are too wide", RelationGetRelationName(index)),
-				 errdetail("Key columns and included columns take %d bits together, %d are possible.",
-						   bits_of_types(ids, count), WIDE_BITS),
-				 errhint("Include fewer or narrower columns.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("the columns of index \"%s\" are too wide", RelationGetRelationName(index)),
+			 errdetail("Key columns and included columns take %d bits together, %d are possible.",
+					   bits_of_types(ids, count), WIDE_BITS),
+			 errhint("Include fewer or narrower columns.")));
 }
 
 /*
@@ -201,34 +207,35 @@ check_included(Relation index, const Oid *ids, int key_count, int count)
 static void
 plan_order(Relation index, HmFields *fields)
 {
-	int16		first = index->rd_indoption[0];
+	int16 first = index->rd_indoption[0];
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		HmField    *field = &fields->fields[i];
+		HmField *field = &fields->fields[i];
 
 		if (!field->type->ordered || !hm_field_is_ordered(field))
 			continue;
 		field->descending = hm_option_is_descending(first, index->rd_indoption[i]);
 		field->in_gap = field->type->has_gap && !hm_field_is_whole(field);
-		field->nulls_low = hm_field_tells_null(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
+		field->nulls_low =
+			hm_field_tells_null(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
 	}
 }
 
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
-	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
-	Oid			ids[HM_MAX_KEY_COLUMNS];
-	int			shift = 0;
+	const int key_count = IndexRelationGetNumberOfKeyAttributes(index);
+	Oid ids[HM_MAX_KEY_COLUMNS];
+	int shift = 0;
 
-	*fields = (HmFields) {.count = IndexRelationGetNumberOfAttributes(index)};
+	*fields = (HmFields){.count = IndexRelationGetNumberOfAttributes(index)};
 	if (fields->count > HM_MAX_KEY_COLUMNS)
-		ereport(ERROR,
-				(errcode(ERRCODE_TOO_MANY_COLUMNS),
-				 errmsg("access method \"%s\" cannot index more than %d columns",
-						"harmonia", HM_MAX_KEY_COLUMNS),
-				 errhint("Leave out the last columns: conditions on them are checked in the table's rows.")));
+		ereport(ERROR, (errcode(ERRCODE_TOO_MANY_COLUMNS),
+						errmsg("access method \"%s\" cannot index more than %d columns", "harmonia",
+							   HM_MAX_KEY_COLUMNS),
+						errhint("Leave out the last columns: conditions on them are checked in the "
+								"table's rows.")));
 	for (int i = 0; i < fields->count; i++)
 		ids[i] = hm_column_type_id(index, i);
 	check_included(index, ids, key_count, fields->count);
@@ -257,7 +264,7 @@ hm_fields_plan(Relation index, HmFields *fields)
 HtWidth
 hm_planned_width(Relation index)
 {
-	HmFields	fields;
+	HmFields fields;
 
 	hm_fields_plan(index, &fields);
 	return fields.width;
@@ -290,14 +297,19 @@ offset_of_upper(const HmField *field, uint64 upper)
 	return mix(upper ^ UINT64_C(1) << (field->type->bits - 1 - field->bits));
 }
 
-/* The least value of keys in an ordered field without a gap.  NULL's is the one below if it is low. */
+/*
+ * The least value of keys in an ordered field without a gap.  NULL's is the one below if it is low.
+ */
 static inline HmKey
 values_begin(const HmField *field)
 {
 	return field->nulls_low ? (HmKey) 1 << field->type->bits : 0;
 }
 
-/* The middle of the gap in a column's keys, counted from the least one, or from the greatest one if they are descending. */
+/*
+ * The middle of the gap in a column's keys, counted from the least one, or from the greatest one if
+ * they are descending.
+ */
 static inline HmKey
 gap_of(const HmField *field)
 {
@@ -337,11 +349,11 @@ hm_field_value(const HmField *field, HmKey key)
 HmSpan
 hm_field_span(const HmField *field, HmKey low, HmKey high)
 {
-	HmKey		a = hm_field_value(field, low);
-	HmKey		b = hm_field_value(field, high);
+	HmKey a = hm_field_value(field, low);
+	HmKey b = hm_field_value(field, high);
 
 	Assert(hm_field_is_ordered(field));
-	return (HmSpan) {Min(a, b), Max(a, b)};
+	return (HmSpan){Min(a, b), Max(a, b)};
 }
 
 HmKey
@@ -356,15 +368,16 @@ hm_field_null(const HmField *field)
 
 /* hm_field_add_values() for keys of a size; tells whether one of them has NULL's value. */
 static pg_attribute_always_inline bool
-add_values_of_size(const HmField *field, const void *keys, Size key_size, Size count, HmKey *composed)
+add_values_of_size(const HmField *field, const void *keys, Size key_size, Size count,
+				   HmKey *composed)
 {
-	const HmField copy = *field;	/* which the loop's stores cannot change */
-	HmKey		null = hm_field_null(field);
-	bool		has_null = false;
+	const HmField copy = *field; /* which the loop's stores cannot change */
+	HmKey null = hm_field_null(field);
+	bool has_null = false;
 
 	for (Size i = 0; i < count; i++)
 	{
-		HmKey		value = field_value(&copy, hm_key_get(keys, key_size, i));
+		HmKey value = field_value(&copy, hm_key_get(keys, key_size, i));
 
 		composed[i] |= value << copy.shift;
 		has_null |= value == null;
@@ -375,9 +388,9 @@ add_values_of_size(const HmField *field, const void *keys, Size key_size, Size c
 bool
 hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *composed)
 {
-	bool		has_null = hm_key_size(field->type->width) == sizeof(uint64) ?
-		add_values_of_size(field, keys, sizeof(uint64), count, composed) :
-		add_values_of_size(field, keys, sizeof(HmKey), count, composed);
+	bool has_null = hm_key_size(field->type->width) == sizeof(uint64) ?
+						add_values_of_size(field, keys, sizeof(uint64), count, composed) :
+						add_values_of_size(field, keys, sizeof(HmKey), count, composed);
 
 	return hm_field_is_exact(field) && !(hm_field_shares_null(field) && has_null);
 }
@@ -385,7 +398,7 @@ hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *c
 bool
 hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null)
 {
-	HmKey		number = key >> field->shift & hm_field_mask(field);
+	HmKey number = key >> field->shift & hm_field_mask(field);
 
 	if (!hm_field_is_returnable(field))
 		return false;
@@ -417,8 +430,8 @@ hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, HmKe
 	for (int i = 0; i < fields->count; i++)
 	{
 		const HmField *field = &fields->fields[i];
-		HmKey		value = isnull[i] ? hm_field_null(field) :
-			hm_field_value(field, field->type->normalise(values[i]));
+		HmKey value = isnull[i] ? hm_field_null(field) :
+								  hm_field_value(field, field->type->normalise(values[i]));
 
 		*key |= value << field->shift;
 	}

@@ -32,11 +32,11 @@
 #include "am/keys/keyhash.h"
 #include "compat.h"
 
-#define HASH_SEED		0
+#define HASH_SEED 0
 
 /* The first bytes of a string that its key begins with; the rest of the key is a hash. */
-#define PREFIX_BYTES	3
-#define HASH_BITS		(64 - 8 * PREFIX_BYTES)
+#define PREFIX_BYTES 3
+#define HASH_BITS (64 - 8 * PREFIX_BYTES)
 
 /* What all keys that are not exact go through. */
 static inline uint64
@@ -63,12 +63,11 @@ hash_bytes_with(const char *bytes, int length, uint64 seed)
 static uint64
 key_of_bytes(const char *bytes, int length, uint64 seed)
 {
-	uint64		prefix = 0;
+	uint64 prefix = 0;
 
 	for (int i = 0; i < PREFIX_BYTES; i++)
 		prefix = prefix << 8 | (i < length ? (uint8) bytes[i] : 0);
-	return inexact(prefix << HASH_BITS |
-				   hash_bytes_with(bytes, length, seed) >> (64 - HASH_BITS));
+	return inexact(prefix << HASH_BITS | hash_bytes_with(bytes, length, seed) >> (64 - HASH_BITS));
 }
 
 /* Free what was detoasted of a value. */
@@ -84,7 +83,7 @@ HmKey
 hm_text_key(Datum value)
 {
 	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
-	uint64		key = key_of_bytes(VARDATA_ANY(text), (int) VARSIZE_ANY_EXHDR(text), HASH_SEED);
+	uint64 key = key_of_bytes(VARDATA_ANY(text), (int) VARSIZE_ANY_EXHDR(text), HASH_SEED);
 
 	free_copy(text, value);
 	return key;
@@ -105,8 +104,8 @@ hm_bpchar_key(Datum value)
 {
 	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
 	const char *bytes = VARDATA_ANY(text);
-	uint64		key = key_of_bytes(bytes, bpchartruelen(unconstify(char *, bytes),
-														(int) VARSIZE_ANY_EXHDR(text)), HASH_SEED);
+	uint64 key = key_of_bytes(
+		bytes, bpchartruelen(unconstify(char *, bytes), (int) VARSIZE_ANY_EXHDR(text)), HASH_SEED);
 
 	free_copy(text, value);
 	return key;
@@ -122,9 +121,9 @@ hm_bytea_key(Datum value)
 HmKey
 hm_bit_key(Datum value)
 {
-	VarBit	   *bits = DatumGetVarBitP(value);
-	uint64		key = key_of_bytes((const char *) VARBITS(bits), (int) VARBITBYTES(bits),
-								   HASH_SEED + (uint64) VARBITLEN(bits));
+	VarBit *bits = DatumGetVarBitP(value);
+	uint64 key = key_of_bytes((const char *) VARBITS(bits), (int) VARBITBYTES(bits),
+							  HASH_SEED + (uint64) VARBITLEN(bits));
 
 	free_copy(bits, value);
 	return key;
@@ -144,20 +143,18 @@ hm_uuid_key(Datum value)
 {
 	const pg_uuid_t *uuid = DatumGetUUIDP(value);
 	const unsigned char *bytes = uuid->data;
-	uint64		prefix = (uint64) bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
+	uint64 prefix = (uint64) bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
 
-	return inexact(prefix << 32 |
-				   hash_bytes_with((const char *) bytes, UUID_LEN, HASH_SEED) >> 32);
+	return inexact(prefix << 32 | hash_bytes_with((const char *) bytes, UUID_LEN, HASH_SEED) >> 32);
 }
 
 /* Equal numbers have the same hash, whatever their scale. */
 HmKey
 hm_numeric_key(Datum value)
 {
-	Numeric		number = DatumGetNumeric(value);
-	uint64		hash = DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended,
-														  NumericGetDatum(number),
-														  Int64GetDatum(HASH_SEED)));
+	Numeric number = DatumGetNumeric(value);
+	uint64 hash = DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended, NumericGetDatum(number),
+													 Int64GetDatum(HASH_SEED)));
 
 	free_copy(number, value);
 	return inexact(hash);
@@ -172,8 +169,8 @@ HmKey
 hm_interval_key(Datum value)
 {
 	const Interval *interval = DatumGetIntervalP(value);
-	uint64		days = (uint64) (int64) interval->month * DAYS_PER_MONTH +
-		(uint64) (int64) interval->day;
+	uint64 days =
+		(uint64) (int64) interval->month * DAYS_PER_MONTH + (uint64) (int64) interval->day;
 
 	return inexact((days * (uint64) USECS_PER_DAY + (uint64) interval->time) ^
 				   UINT64_C(0x8000000000000000));
@@ -186,17 +183,18 @@ hm_interval_key(Datum value)
 HmKey
 hm_inet_key(Datum value)
 {
-	inet	   *address = DatumGetInetPP(value);
+	inet *address = DatumGetInetPP(value);
 	const unsigned char *bytes = ip_addr(address);
-	uint64		prefix = (uint64) bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
-	uint64		key;
+	uint64 prefix = (uint64) bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
+	uint64 key;
 
 	if (ip_family(address) == PGSQL_AF_INET)
 		key = prefix << 8 | ip_bits(address);
 	else
 		key = UINT64_C(1) << 63 | prefix >> 1 << 32 |
-			hash_bytes_with((const char *) bytes, ip_addrsize(address),
-							HASH_SEED + ip_bits(address)) >> 32;
+			  hash_bytes_with((const char *) bytes, ip_addrsize(address),
+							  HASH_SEED + ip_bits(address)) >>
+				  32;
 	free_copy(address, value);
 	return inexact(key);
 }
@@ -207,19 +205,19 @@ hm_inet_key(Datum value)
  */
 
 /* The offset of a time zone is less than this, in seconds; see OFFSET_LIMIT in bracket.c. */
-#define ZONE_BITS		21
-#define ZONE_LIMIT		(1 << (ZONE_BITS - 1))
+#define ZONE_BITS 21
+#define ZONE_LIMIT (1 << (ZONE_BITS - 1))
 
 /* By the time in UTC, which has 41 bits, then by the zone (timetz_cmp_internal() in date.c). */
 HmKey
 hm_timetz_key(Datum value)
 {
 	const TimeTzADT *timetz = DatumGetTimeTzADTP(value);
-	int64		utc = timetz->time + timetz->zone * USECS_PER_SEC;
+	int64 utc = timetz->time + timetz->zone * USECS_PER_SEC;
 
 	Assert(timetz->zone > -ZONE_LIMIT && timetz->zone < ZONE_LIMIT);
 	return (uint64) (utc + ZONE_LIMIT * USECS_PER_SEC) << ZONE_BITS |
-		(uint64) (timetz->zone + ZONE_LIMIT);
+		   (uint64) (timetz->zone + ZONE_LIMIT);
 }
 
 HmKey
@@ -228,7 +226,7 @@ hm_macaddr_key(Datum value)
 	const macaddr *address = DatumGetMacaddrP(value);
 
 	return (uint64) address->a << 40 | (uint64) address->b << 32 | (uint64) address->c << 24 |
-		(uint64) address->d << 16 | (uint64) address->e << 8 | (uint64) address->f;
+		   (uint64) address->d << 16 | (uint64) address->e << 8 | (uint64) address->f;
 }
 
 HmKey
@@ -237,6 +235,6 @@ hm_macaddr8_key(Datum value)
 	const macaddr8 *address = DatumGetMacaddr8P(value);
 
 	return (uint64) address->a << 56 | (uint64) address->b << 48 | (uint64) address->c << 40 |
-		(uint64) address->d << 32 | (uint64) address->e << 24 | (uint64) address->f << 16 |
-		(uint64) address->g << 8 | (uint64) address->h;
+		   (uint64) address->d << 32 | (uint64) address->e << 24 | (uint64) address->f << 16 |
+		   (uint64) address->g << 8 | (uint64) address->h;
 }

@@ -25,30 +25,29 @@
 
 /* With SMALL_LIMITS, many strings share both parts of their keys with others. */
 #ifdef HM_SMALL_LIMITS
-#define PREFIX_BITS		14
-#define HASH_MASK		UINT64_C(0xF)
+#define PREFIX_BITS 14
+#define HASH_MASK UINT64_C(0xF)
 #else
-#define PREFIX_BITS		(128 - HM_C_HASH_BITS)
-#define HASH_MASK		((UINT64_C(1) << HM_C_HASH_BITS) - 1)
+#define PREFIX_BITS (128 - HM_C_HASH_BITS)
+#define HASH_MASK ((UINT64_C(1) << HM_C_HASH_BITS) - 1)
 #endif
 
 /* Codes have so many bits at most. */
-#define MOST_BITS		12
+#define MOST_BITS 12
 
 /* Bytes with codes of the same length, up to the last one. */
 static const struct
 {
-	uint8		last;
-	uint8		bits;
-}			runs[] = {
-	{0x1F, 12}, {' ', 8}, {',', 12}, {'/', 8}, {'9', 5}, {':', 8}, {'?', 12}, {'@', 8}, {'Z', 8},
-	{'^', 12}, {'_', 8}, {'`', 12}, {'z', 6}, {0x7F, 12}, {0xEF, 10}, {0xFF, 12}
-};
+	uint8 last;
+	uint8 bits;
+} runs[] = {{0x1F, 12}, {' ', 8},   {',', 12},  {'/', 8},  {'9', 5}, {':', 8},
+			{'?', 12},  {'@', 8},   {'Z', 8},   {'^', 12}, {'_', 8}, {'`', 12},
+			{'z', 6},   {0x7F, 12}, {0xEF, 10}, {0xFF, 12}};
 
 typedef struct ByteCode
 {
-	uint16		code;
-	uint8		bits;
+	uint16 code;
+	uint8 bits;
 } ByteCode;
 
 static ByteCode codes[256];
@@ -60,17 +59,17 @@ static ByteCode codes[256];
 static void
 make_codes(void)
 {
-	int			byte = 0;
-	uint32		next = 0;		/* with MOST_BITS bits */
+	int byte = 0;
+	uint32 next = 0; /* with MOST_BITS bits */
 
 	for (int i = 0; i < lengthof(runs); i++)
 	{
-		int			bits = runs[i].bits;
-		uint32		size = 1 << (MOST_BITS - bits);
+		int bits = runs[i].bits;
+		uint32 size = 1 << (MOST_BITS - bits);
 
 		next = (next + size - 1) / size * size;
 		for (; byte <= runs[i].last; byte++, next += size)
-			codes[byte] = (ByteCode) {.code = (uint16) (next / size), .bits = (uint8) bits};
+			codes[byte] = (ByteCode){.code = (uint16) (next / size), .bits = (uint8) bits};
 	}
 	Assert(byte == lengthof(codes) && next <= 1 << MOST_BITS);
 }
@@ -79,15 +78,15 @@ make_codes(void)
 static HmKey
 prefix_of(const char *bytes, int length)
 {
-	HmKey		result = 0;
-	int			room = PREFIX_BITS;
+	HmKey result = 0;
+	int room = PREFIX_BITS;
 
 	if (unlikely(codes[0].bits == 0))
 		make_codes();
 	for (int i = 0; i < length && room > 0; i++)
 	{
-		ByteCode	code = codes[(uint8) bytes[i]];
-		int			excess = Max(0, code.bits - room);
+		ByteCode code = codes[(uint8) bytes[i]];
+		int excess = Max(0, code.bits - room);
 
 		room -= code.bits - excess;
 		result |= (HmKey) (code.code >> excess) << room;
@@ -98,7 +97,7 @@ prefix_of(const char *bytes, int length)
 static HmKey
 key_of_bytes(const char *bytes, int length)
 {
-	uint64		hash = hash_bytes_extended((const unsigned char *) bytes, length, 0);
+	uint64 hash = hash_bytes_extended((const unsigned char *) bytes, length, 0);
 
 	return prefix_of(bytes, length) << HM_C_HASH_BITS | (hash >> (64 - HM_C_HASH_BITS) & HASH_MASK);
 }
@@ -107,7 +106,7 @@ HmKey
 hm_text_c_key(Datum value)
 {
 	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
-	HmKey		key = key_of_bytes(VARDATA_ANY(text), (int) VARSIZE_ANY_EXHDR(text));
+	HmKey key = key_of_bytes(VARDATA_ANY(text), (int) VARSIZE_ANY_EXHDR(text));
 
 	if ((Pointer) text != DatumGetPointer(value))
 		pfree(text);

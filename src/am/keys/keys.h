@@ -28,48 +28,47 @@ typedef HtKey128 HmKey;
  * Metapages and plans name a key type by its id: the type's OID, or, for keys that keep more of the
  * order than those of the type's default operator class, one of these, which are no type's.
  */
-#define HM_TEXT_C		((Oid) 1)
-#define HM_NAME_C		((Oid) 2)
+#define HM_TEXT_C ((Oid) 1)
+#define HM_NAME_C ((Oid) 2)
 
 typedef struct HmKeyType
 {
-	Oid			type;
-	HtWidth		width;
-	uint8		bits;			/* keys are in the range least..least + 2^bits - 1 */
-	uint64		least;			/* 0 if keys have more than 64 bits */
+	Oid type;
+	HtWidth width;
+	uint8 bits;   /* keys are in the range least..least + 2^bits - 1 */
+	uint64 least; /* 0 if keys have more than 64 bits */
 
 	/*
 	 * Whether only equal values have equal keys.  If not, a key that is found says no more
 	 * than that the value may be the wanted one, and it has to be compared with it.
 	 */
-	bool		exact;
-	bool		ordered;		/* keys sort as values do */
-	bool		returnable;		/* restore() gives the value back bit for bit */
+	bool exact;
+	bool ordered;    /* keys sort as values do */
+	bool returnable; /* restore() gives the value back bit for bit */
 
 	/* The key of a value.  What it allocates, it frees. */
-	HmKey		(*normalise) (Datum value);
+	HmKey (*normalise)(Datum value);
 
 	/*
 	 * normalise() for count values as an array without NULLs stores them, into an array of
 	 * the type's key size (keyarray.h), which may be the same memory if values have that size.
 	 * NULL for types that have none.
 	 */
-	void		(*normalise_all) (const char *values, Size count, void *keys);
-	Datum		(*restore) (HmKey key); /* NULL unless returnable; palloc'd if it is passed by
-									 * reference */
+	void (*normalise_all)(const char *values, Size count, void *keys);
+	Datum (*restore)(HmKey key); /* NULL unless returnable; palloc'd if it is passed by reference */
 
 	/*
 	 * If not 0, keys are not ordered, but what is above so many of their lowest bits never falls as
 	 * values rise.  The lowest bits are a hash of the value.
 	 */
-	uint8		hash_bits;
-	Oid			id;				/* InvalidOid if it is the type's */
+	uint8 hash_bits;
+	Oid id; /* InvalidOid if it is the type's */
 
 	/*
 	 * No value has one of the three keys after the least one.  So a field of as many bits as the
 	 * keys have has room for NULL.
 	 */
-	bool		has_gap;
+	bool has_gap;
 } HmKeyType;
 
 static inline Oid
@@ -85,7 +84,9 @@ hm_keys_have_ranges(const HmKeyType *type)
 	return type->ordered || type->hash_bits > 0;
 }
 
-/* Whether an index has several columns, included ones among them, and so composite keys (fields.c). */
+/*
+ * Whether an index has several columns, included ones among them, and so composite keys (fields.c).
+ */
 static inline bool
 hm_is_composite(Relation index)
 {
@@ -97,14 +98,14 @@ hm_is_composite(Relation index)
  * it, and of all enums anyenum, as operator classes have it.  Values of other types without keys,
  * such as regclass, are kept as integers of their length if they are passed by value.
  */
-extern Oid	hm_included_type_oid(Oid type);
+extern Oid hm_included_type_oid(Oid type);
 
 /*
  * The id of the key type that a column has, alone, whose operator class has this family and input
  * type.  Types for which it depends on the family have keys for ranges if the family has "less
  * than".  May read the catalogs.
  */
-extern Oid	hm_type_id_of_class(Oid family, Oid type);
+extern Oid hm_type_id_of_class(Oid family, Oid type);
 
 /*
  * The id of the key type of one of an index's columns, counted from 0, if it were alone; and its
@@ -113,7 +114,7 @@ extern Oid	hm_type_id_of_class(Oid family, Oid type);
  * may keep one that has another type's keys, which hm_fields_read() tells. Errors:
  * feature_not_supported for a type that this method does not support.
  */
-extern Oid	hm_column_type_id(Relation index, int column);
+extern Oid hm_column_type_id(Relation index, int column);
 extern const HmKeyType *hm_column_type(Relation index, int column);
 
 /*
@@ -130,7 +131,7 @@ extern const HmKeyType *hm_field_type_lookup(Oid id);
  */
 
 /* Columns of an index at most. */
-#define HM_MAX_KEY_COLUMNS		8
+#define HM_MAX_KEY_COLUMNS 8
 
 /*
  * The bits of a composite key that stand for one column.  The field of an index's only column
@@ -147,18 +148,18 @@ extern const HmKeyType *hm_field_type_lookup(Oid id);
 typedef struct HmField
 {
 	const HmKeyType *type;
-	uint8		bits;
-	uint8		shift;			/* of the lowest bit, in the key */
-	bool		descending;		/* greater keys have lower values */
-	bool		in_gap;			/* as many bits as the keys, and NULL has a value of its own */
-	bool		nulls_low;		/* if NULL has one: it is below all keys, not above */
+	uint8 bits;
+	uint8 shift;     /* of the lowest bit, in the key */
+	bool descending; /* greater keys have lower values */
+	bool in_gap;     /* as many bits as the keys, and NULL has a value of its own */
+	bool nulls_low;  /* if NULL has one: it is below all keys, not above */
 } HmField;
 
 typedef struct HmFields
 {
-	HtWidth		width;			/* of the keys */
-	int			count;			/* columns */
-	HmField		fields[HM_MAX_KEY_COLUMNS];
+	HtWidth width; /* of the keys */
+	int count;     /* columns */
+	HmField fields[HM_MAX_KEY_COLUMNS];
 } HmFields;
 
 /* Whether a field's values sort as its column's keys do, or the other way round, NULL excepted. */
@@ -191,8 +192,8 @@ hm_field_mask(const HmField *field)
 /* Keys, or values of a field, from low to high, both included. */
 typedef struct HmSpan
 {
-	HmKey		low;
-	HmKey		high;
+	HmKey low;
+	HmKey high;
 } HmSpan;
 
 /*
@@ -211,8 +212,7 @@ extern HtWidth hm_width_of_types(const Oid *ids, int key_count, int count);
  * The key of a row's values.  Returns false if the row belongs in the NULL part, where
  * all keys are 0; those of several columns never do.
  */
-extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull,
-					   HmKey *key);
+extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, HmKey *key);
 
 /*
  * The value of a field for a key of its column; and for NULL, in a composite key.
@@ -224,7 +224,8 @@ extern HmKey hm_field_null(const HmField *field);
  * Add the field's values for an array of keys of its column to as many composite keys.  Returns
  * whether each of these values tells the key: no other one has it, nor NULL.
  */
-extern bool hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *composed);
+extern bool hm_field_add_values(const HmField *field, const void *keys, Size count,
+								HmKey *composed);
 
 /* The values of an ordered field for the keys of its column from low to high. */
 extern HmSpan hm_field_span(const HmField *field, HmKey low, HmKey high);
@@ -274,18 +275,18 @@ extern bool hm_field_restore(const HmField *field, HmKey key, Datum *value, bool
  */
 typedef struct HmBracket
 {
-	HmKey		first;			/* the least key that is not below the value */
-	HmKey		last;			/* the greatest key that is not above the value */
-	bool		has_first;		/* false: the value is above all keys */
-	bool		has_last;		/* false: the value is below all keys */
-	bool		fuzzy;			/* the value is somewhere in first..last: any
-								 * key of these may be below it, equal or above */
-	uint8		hash_bits;		/* HmKeyType.hash_bits of the column: first and last are
-								 * where equal values are; what is less may be anywhere
-								 * among the keys that differ in these bits alone */
+	HmKey first;     /* the least key that is not below the value */
+	HmKey last;      /* the greatest key that is not above the value */
+	bool has_first;  /* false: the value is above all keys */
+	bool has_last;   /* false: the value is below all keys */
+	bool fuzzy;      /* the value is somewhere in first..last: any key of these may be below it,
+					  * equal or above */
+	uint8 hash_bits; /* HmKeyType.hash_bits of the column: first and last are where equal values
+					  * are; what is less may be anywhere among the keys that differ in these bits
+					  * alone */
 } HmBracket;
 
-typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
+typedef HmBracket (*HmBracketFunction)(const HmKeyType *column, Datum value);
 
 /*
  * The function that brackets arguments of one type among the keys of a column of another
@@ -344,8 +345,7 @@ hm_option_has_nulls_low(int16 first, int16 option)
 	return ((option & INDOPTION_NULLS_FIRST) != 0) != ((first & INDOPTION_DESC) != 0);
 }
 
-
 /* The method's amvalidate (validate.c). */
 extern bool hm_validate(Oid opclass);
 
-#endif							/* HARMONIA_AM_KEYS_H */
+#endif /* HARMONIA_AM_KEYS_H */

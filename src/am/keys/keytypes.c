@@ -25,10 +25,11 @@
 #include "am/keys/keys.h"
 #include "am/keys/keyhash.h"
 
-StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs a 64-bit PostgreSQL, which passes bigint and float8 by value");
+StaticAssertDecl(FLOAT8PASSBYVAL,
+				 "harmonia needs a 64-bit PostgreSQL, which passes bigint and float8 by value");
 
-#define SIGN32	UINT32_C(0x80000000)
-#define SIGN64	UINT64_C(0x8000000000000000)
+#define SIGN32 UINT32_C(0x80000000)
+#define SIGN64 UINT64_C(0x8000000000000000)
 
 /* Signed to unsigned and back, keeping the order. */
 static inline uint64
@@ -114,7 +115,10 @@ oid_normalise(Datum value)
 	return DatumGetObjectId(value);
 }
 
-/* Extended by its sign, as a tuple gives it: nodes above may compare all bits of a Datum (Memoize does). */
+/*
+ * Extended by its sign, as a tuple gives it: nodes above may compare all bits of a Datum (Memoize
+ * does).
+ */
 static Datum
 oid_restore(HmKey key)
 {
@@ -141,8 +145,8 @@ date_restore(HmKey key)
 static HmKey
 float4_normalise(Datum value)
 {
-	float4		number = DatumGetFloat4(value);
-	uint32		bits;
+	float4 number = DatumGetFloat4(value);
+	uint32 bits;
 
 	if (isnan(number))
 		return UINT32_C(0x7FC00000) | SIGN32;
@@ -207,8 +211,8 @@ timestamptz_restore(HmKey key)
 static HmKey
 float8_normalise(Datum value)
 {
-	float8		number = DatumGetFloat8(value);
-	uint64		bits;
+	float8 number = DatumGetFloat8(value);
+	uint64 bits;
 
 	if (isnan(number))
 		return UINT64_C(0x7FF8000000000000) | SIGN64;
@@ -239,7 +243,7 @@ money_restore(HmKey key)
 static HmKey
 uuid_normalise(Datum value)
 {
-	uint64		words[2];
+	uint64 words[2];
 
 	memcpy(words, DatumGetUUIDP(value), sizeof(words));
 	return (HmKey) pg_ntoh64(words[0]) << 64 | pg_ntoh64(words[1]);
@@ -248,8 +252,8 @@ uuid_normalise(Datum value)
 static Datum
 uuid_restore(HmKey key)
 {
-	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
-	uint64		words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
+	pg_uuid_t *uuid = palloc(sizeof(pg_uuid_t));
+	uint64 words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
 
 	memcpy(uuid, words, sizeof(words));
 	return UUIDPGetDatum(uuid);
@@ -264,15 +268,14 @@ uuid_restore(HmKey key)
  * their values.
  */
 #define NORMALISE_ALL(type, Value, ToDatum) \
-static void \
-type##_normalise_all(const char *values, Size count, void *keys) \
-{ \
-	const Value *from = (const Value *) values; \
-	uint64	   *to = keys; \
+	static void type##_normalise_all(const char *values, Size count, void *keys) \
+	{ \
+		const Value *from = (const Value *) values; \
+		uint64 *to = keys; \
 \
-	for (Size i = 0; i < count; i++) \
-		to[i] = (uint64) type##_normalise(ToDatum(from[i])); \
-}
+		for (Size i = 0; i < count; i++) \
+			to[i] = (uint64) type##_normalise(ToDatum(from[i])); \
+	}
 
 NORMALISE_ALL(bool, bool, BoolGetDatum)
 NORMALISE_ALL(char, char, CharGetDatum)
@@ -292,7 +295,7 @@ static void
 uuid_normalise_all(const char *values, Size count, void *keys)
 {
 	const pg_uuid_t *from = (const pg_uuid_t *) values;
-	HmKey	   *to = keys;
+	HmKey *to = keys;
 
 	for (Size i = 0; i < count; i++)
 		to[i] = uuid_normalise(UUIDPGetDatum(&from[i]));
@@ -310,22 +313,33 @@ uuid_normalise_all(const char *values, Size count, void *keys)
 static const HmKeyType key_types[] = {
 	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
 	{CHAROID, HT_WIDTH32, 8, 0, true, true, true, char_normalise, char_normalise_all, char_restore},
-	{INT2OID, HT_WIDTH32, 16, SIGN32 - (1 << 15), true, true, true, int2_normalise, int2_normalise_all, int2_restore},
-	{INT4OID, HT_WIDTH32, 32, 0, true, true, true, int4_normalise, int4_normalise_all, int4_restore},
+	{INT2OID, HT_WIDTH32, 16, SIGN32 - (1 << 15), true, true, true, int2_normalise,
+	 int2_normalise_all, int2_restore},
+	{INT4OID, HT_WIDTH32, 32, 0, true, true, true, int4_normalise, int4_normalise_all,
+	 int4_restore},
 	{OIDOID, HT_WIDTH32, 32, 0, true, true, true, oid_normalise, oid_normalise_all, oid_restore},
-	{DATEOID, HT_WIDTH32, 32, 0, true, true, true, date_normalise, date_normalise_all, date_restore, .has_gap = true},
-	{FLOAT4OID, HT_WIDTH32, 32, 0, true, true, false, float4_normalise, float4_normalise_all, NULL, .has_gap = true},
-	{INT8OID, HT_WIDTH64, 64, 0, true, true, true, int8_normalise, int8_normalise_all, int8_restore},
-	{TIMEOID, HT_WIDTH64, 64, 0, true, true, true, time_normalise, time_normalise_all, time_restore, .has_gap = true},
-	{TIMESTAMPOID, HT_WIDTH64, 64, 0, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore, .has_gap = true},
-	{TIMESTAMPTZOID, HT_WIDTH64, 64, 0, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore, .has_gap = true},
-	{FLOAT8OID, HT_WIDTH64, 64, 0, true, true, false, float8_normalise, float8_normalise_all, NULL, .has_gap = true},
-	{CASHOID, HT_WIDTH64, 64, 0, true, true, true, money_normalise, money_normalise_all, money_restore},
+	{DATEOID, HT_WIDTH32, 32, 0, true, true, true, date_normalise, date_normalise_all, date_restore,
+	 .has_gap = true},
+	{FLOAT4OID, HT_WIDTH32, 32, 0, true, true, false, float4_normalise, float4_normalise_all, NULL,
+	 .has_gap = true},
+	{INT8OID, HT_WIDTH64, 64, 0, true, true, true, int8_normalise, int8_normalise_all,
+	 int8_restore},
+	{TIMEOID, HT_WIDTH64, 64, 0, true, true, true, time_normalise, time_normalise_all, time_restore,
+	 .has_gap = true},
+	{TIMESTAMPOID, HT_WIDTH64, 64, 0, true, true, true, timestamp_normalise,
+	 timestamp_normalise_all, timestamp_restore, .has_gap = true},
+	{TIMESTAMPTZOID, HT_WIDTH64, 64, 0, true, true, true, timestamptz_normalise,
+	 timestamptz_normalise_all, timestamptz_restore, .has_gap = true},
+	{FLOAT8OID, HT_WIDTH64, 64, 0, true, true, false, float8_normalise, float8_normalise_all, NULL,
+	 .has_gap = true},
+	{CASHOID, HT_WIDTH64, 64, 0, true, true, true, money_normalise, money_normalise_all,
+	 money_restore},
 	{TIMETZOID, HT_WIDTH64, 64, 0, true, true, false, hm_timetz_key, NULL, NULL},
 	{MACADDROID, HT_WIDTH64, 48, 0, true, true, false, hm_macaddr_key, NULL, NULL},
 	{MACADDR8OID, HT_WIDTH64, 64, 0, true, true, false, hm_macaddr8_key, NULL, NULL},
 	/* Values of an enum can be added between others, so their OIDs have no order. */
-	{ANYENUMOID, HT_WIDTH32, 32, 0, true, false, true, oid_normalise, oid_normalise_all, oid_restore},
+	{ANYENUMOID, HT_WIDTH32, 32, 0, true, false, true, oid_normalise, oid_normalise_all,
+	 oid_restore},
 	{TEXTOID, HT_WIDTH64, 64, 0, false, false, false, hm_text_key, NULL, NULL},
 	{NAMEOID, HT_WIDTH64, 64, 0, false, false, false, hm_name_key, NULL, NULL},
 	{BPCHAROID, HT_WIDTH64, 64, 0, false, false, false, hm_bpchar_key, NULL, NULL},
@@ -335,22 +349,20 @@ static const HmKeyType key_types[] = {
 	{UUIDOID, HT_WIDTH64, 64, 0, false, false, false, hm_uuid_key, NULL, NULL},
 	{NUMERICOID, HT_WIDTH64, 64, 0, false, false, false, hm_numeric_key, NULL, NULL},
 	{INTERVALOID, HT_WIDTH64, 64, 0, false, false, false, hm_interval_key, NULL, NULL},
-	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL}
-};
+	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL}};
 
 /* Those that have other keys if the index has no other column. */
-static const HmKeyType wide_types[] = {
-	{UUIDOID, HT_WIDTH128, 128, 0, true, true, true, uuid_normalise, uuid_normalise_all, uuid_restore}
-};
+static const HmKeyType wide_types[] = {{UUIDOID, HT_WIDTH128, 128, 0, true, true, true,
+										uuid_normalise, uuid_normalise_all, uuid_restore}};
 
 /*
  * Those for families that have "less than", of types whose keys keep too little of the order
  * otherwise.  They are for collations that sort as memcmp() does.
  */
-static const HmKeyType range_types[] = {
-	{TEXTOID, HT_WIDTH128, 128, 0, false, false, false, hm_text_c_key, NULL, NULL, HM_C_HASH_BITS, HM_TEXT_C},
-	{NAMEOID, HT_WIDTH128, 128, 0, false, false, false, hm_name_c_key, NULL, NULL, HM_C_HASH_BITS, HM_NAME_C}
-};
+static const HmKeyType range_types[] = {{TEXTOID, HT_WIDTH128, 128, 0, false, false, false,
+										 hm_text_c_key, NULL, NULL, HM_C_HASH_BITS, HM_TEXT_C},
+										{NAMEOID, HT_WIDTH128, 128, 0, false, false, false,
+										 hm_name_c_key, NULL, NULL, HM_C_HASH_BITS, HM_NAME_C}};
 
 static const HmKeyType *
 find_type(const HmKeyType *types, int count, Oid type)
@@ -406,8 +418,8 @@ hm_type_id_of_class(Oid family, Oid type)
 Oid
 hm_included_type_oid(Oid type)
 {
-	int16		length;
-	bool		by_value;
+	int16 length;
+	bool by_value;
 
 	type = getBaseType(type);
 	if (type_is_enum(type))
@@ -444,25 +456,27 @@ hm_column_type_id(Relation index, int column)
 const HmKeyType *
 hm_column_type(Relation index, int column)
 {
-	Oid			id = hm_column_type_id(index, column);
-	const HmKeyType *result = hm_is_composite(index) ? hm_field_type_lookup(id) :
-		hm_key_type_lookup(id);
+	Oid id = hm_column_type_id(index, column);
+	const HmKeyType *result =
+		hm_is_composite(index) ? hm_field_type_lookup(id) : hm_key_type_lookup(id);
 
 	if (result == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support type %s",
-						"harmonia", format_type_be(id)),
-				 errhint("The extension's operator classes are for the types that are supported.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("access method \"%s\" does not support type %s", "harmonia",
+					format_type_be(id)),
+			 errhint("The extension's operator classes are for the types that are supported.")));
 	return result;
 }
 
 void
 hm_column_types(Relation index, HmColumnTypes *types)
 {
-	int			count = Min(IndexRelationGetNumberOfAttributes(index), HM_MAX_KEY_COLUMNS);
+	int count = Min(IndexRelationGetNumberOfAttributes(index), HM_MAX_KEY_COLUMNS);
 
 	for (int i = 0; i < count; i++)
-		types->of[i] = i < IndexRelationGetNumberOfKeyAttributes(index) ? hm_column_type(index, i) :
-			hm_field_type_lookup(hm_column_type_id(index, i));
+		types->of[i] = i < IndexRelationGetNumberOfKeyAttributes(index) ?
+						   hm_column_type(index, i) :
+						   hm_field_type_lookup(hm_column_type_id(index, i));
 }

@@ -21,10 +21,8 @@
 #include "am/keys/keys.h"
 
 #define ALL_STRATEGIES \
-	((1 << BTLessStrategyNumber) | \
-	 (1 << BTLessEqualStrategyNumber) | \
-	 (1 << BTEqualStrategyNumber) | \
-	 (1 << BTGreaterEqualStrategyNumber) | \
+	((1 << BTLessStrategyNumber) | (1 << BTLessEqualStrategyNumber) | \
+	 (1 << BTEqualStrategyNumber) | (1 << BTGreaterEqualStrategyNumber) | \
 	 (1 << BTGreaterStrategyNumber))
 
 /* Whether keys of a type, in a family, have no order, not even one for ranges. */
@@ -56,11 +54,11 @@ strategies_of(Oid family, Oid left, Oid right)
 static bool
 is_btree_operator(Form_pg_amop form)
 {
-	Oid			opclass = GetDefaultOpClass(form->amoplefttype, BTREE_AM_OID);
+	Oid opclass = GetDefaultOpClass(form->amoplefttype, BTREE_AM_OID);
 
 	return OidIsValid(opclass) &&
-		get_opfamily_member(get_opclass_family(opclass), form->amoplefttype,
-							form->amoprighttype, form->amopstrategy) == form->amopopr;
+		   get_opfamily_member(get_opclass_family(opclass), form->amoplefttype, form->amoprighttype,
+							   form->amopstrategy) == form->amopopr;
 }
 
 /* What is wrong with an operator's types or its function; NULL if nothing is. */
@@ -74,8 +72,8 @@ signature_problem(Form_pg_amop form)
 	if (hm_bracket_function(form->amoplefttype, form->amoprighttype) == NULL)
 		return psprintf("operator %s for unsupported types", name);
 	if (!is_btree_operator(form))
-		return psprintf("operator %s, which is not btree's for strategy number %d",
-						name, form->amopstrategy);
+		return psprintf("operator %s, which is not btree's for strategy number %d", name,
+						form->amopstrategy);
 	return NULL;
 }
 
@@ -84,10 +82,9 @@ static bool
 has_no_problem(const char *family, const char *problem)
 {
 	if (problem != NULL)
-		ereport(INFO,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator family \"%s\" of access method %s contains %s",
-						family, "harmonia", problem)));
+		ereport(INFO, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					   errmsg("operator family \"%s\" of access method %s contains %s", family,
+							  "harmonia", problem)));
 	return problem == NULL;
 }
 
@@ -96,17 +93,19 @@ static bool
 operator_valid(const char *family, Form_pg_amop form)
 {
 	const char *name = format_operator(form->amopopr);
-	bool		result = true;
+	bool result = true;
 
 	if (form->amopstrategy < BTLessStrategyNumber || form->amopstrategy > BTMaxStrategyNumber)
-		return has_no_problem(family, psprintf("operator %s with invalid strategy number %d",
-											   name, form->amopstrategy));
+		return has_no_problem(family, psprintf("operator %s with invalid strategy number %d", name,
+											   form->amopstrategy));
 	if ((strategies_of(form->amopfamily, form->amoplefttype, form->amoprighttype) >>
-		 form->amopstrategy & 1) == 0)
+			 form->amopstrategy &
+		 1) == 0)
 		return has_no_problem(family, psprintf("operator %s, but keys of type %s have no order",
 											   name, format_type_be(form->amoplefttype)));
 	if (form->amoppurpose != AMOP_SEARCH || OidIsValid(form->amopsortfamily))
-		result = has_no_problem(family, psprintf("invalid ORDER BY specification for operator %s", name));
+		result = has_no_problem(family,
+								psprintf("invalid ORDER BY specification for operator %s", name));
 	return has_no_problem(family, signature_problem(form)) && result;
 }
 
@@ -114,7 +113,7 @@ operator_valid(const char *family, Form_pg_amop form)
 static bool
 operators_valid(const char *family, CatCList *operators)
 {
-	bool		result = true;
+	bool result = true;
 
 	for (int i = 0; i < operators->n_members; i++)
 		result &= operator_valid(family, (Form_pg_amop) GETSTRUCT(&operators->members[i]->tuple));
@@ -127,16 +126,16 @@ operators_valid(const char *family, CatCList *operators)
  * *found becomes true if the family has operators that compare the type with itself.
  */
 static bool
-groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *functions,
-			 Oid type, bool *found)
+groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *functions, Oid type,
+			 bool *found)
 {
-	bool		result = true;
-	List	   *groups = identify_opfamily_groups(operators, functions);
-	List	   *types = NIL;
-	ListCell   *cell;
+	bool result = true;
+	List *groups = identify_opfamily_groups(operators, functions);
+	List *types = NIL;
+	ListCell *cell;
 
 	*found = false;
-	foreach(cell, groups)
+	foreach (cell, groups)
 	{
 		OpFamilyOpFuncGroup *group = (OpFamilyOpFuncGroup *) lfirst(cell);
 
@@ -148,22 +147,22 @@ groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *
 		if ((group->operatorset & strategies_of(family_oid, group->lefttype, group->righttype)) !=
 			strategies_of(family_oid, group->lefttype, group->righttype))
 		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s is missing operator(s) for types %s and %s",
-							family, "harmonia",
-							format_type_be(group->lefttype),
-							format_type_be(group->righttype))));
+			ereport(INFO, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+						   errmsg("operator family \"%s\" of access method %s is missing "
+								  "operator(s) for types %s and %s",
+								  family, "harmonia", format_type_be(group->lefttype),
+								  format_type_be(group->righttype))));
 			result = false;
 		}
 	}
 
 	if (list_length(groups) != list_length(types) * list_length(types))
 	{
-		ereport(INFO,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator family \"%s\" of access method %s is missing cross-type operator(s)",
-						family, "harmonia")));
+		ereport(
+			INFO,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("operator family \"%s\" of access method %s is missing cross-type operator(s)",
+					family, "harmonia")));
 		result = false;
 	}
 	return result;
@@ -176,14 +175,14 @@ groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *
 bool
 hm_validate(Oid opclass)
 {
-	bool		result = true;
-	bool		found;
-	HeapTuple	class_tuple;
-	HeapTuple	family_tuple;
+	bool result = true;
+	bool found;
+	HeapTuple class_tuple;
+	HeapTuple family_tuple;
 	Form_pg_opclass class_form;
 	const char *family;
-	CatCList   *operators;
-	CatCList   *functions;
+	CatCList *operators;
+	CatCList *functions;
 
 	class_tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
 	if (!HeapTupleIsValid(class_tuple))
@@ -210,14 +209,14 @@ hm_validate(Oid opclass)
 
 	if (!operators_valid(family, operators))
 		result = false;
-	if (!groups_valid(family, class_form->opcfamily, operators, functions, class_form->opcintype, &found))
+	if (!groups_valid(family, class_form->opcfamily, operators, functions, class_form->opcintype,
+					  &found))
 		result = false;
 	if (!found)
 	{
-		ereport(INFO,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("operator class \"%s\" of access method %s is missing operator(s)",
-						NameStr(class_form->opcname), "harmonia")));
+		ereport(INFO, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					   errmsg("operator class \"%s\" of access method %s is missing operator(s)",
+							  NameStr(class_form->opcname), "harmonia")));
 		result = false;
 	}
 

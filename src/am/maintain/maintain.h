@@ -11,20 +11,18 @@
 typedef struct HmSegmentUse
 {
 	HmSegmentName name;
-	HmPosition	low;
-	uint64		packed;			/* leaves that its entries fill when packed, in parts
-								 * of a leaf */
-	uint32		leaves;
-	uint32		pure_leaves;
-	bool		grows;			/* the last one of its part, with room for more
-								 * numbered leaves */
+	HmPosition low;
+	uint64 packed; /* leaves that its entries fill when packed, in parts of a leaf */
+	uint32 leaves;
+	uint32 pure_leaves;
+	bool grows; /* the last one of its part, with room for more numbered leaves */
 } HmSegmentUse;
 
 /* The segments that a walk in key order has met; palloc'd. */
 typedef struct HmSegmentUses
 {
-	int			count;
-	int			room;
+	int count;
+	int room;
 	HmSegmentUse *items;
 } HmSegmentUses;
 
@@ -45,13 +43,13 @@ extern void hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int
  * true, all that could be packed better; and join small neighbours.  Changes *uses to
  * match.  Returns the number of movements.  The caller holds no lock but on the relation.
  */
-extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
+extern int hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /*
  * Move all segments that could be packed better, and compact the index.  Returns the number of
  * movements.  The caller holds no lock but on the relation.
  */
-extern int	hm_reorganize_all(Relation index);
+extern int hm_reorganize_all(Relation index);
 
 /*
  * Move the next segment that wants it (hm_segment_wants_movement()), from a place in the directory
@@ -63,8 +61,8 @@ extern bool hm_move_outgrown(Relation index, int *place);
 /* An index's size, once its transaction has committed. */
 typedef struct HmSize
 {
-	BlockNumber blocks;			/* of the file */
-	BlockNumber free;			/* of these, listed or not */
+	BlockNumber blocks; /* of the file */
+	BlockNumber free;   /* of these, listed or not */
 } HmSize;
 
 /*
@@ -73,7 +71,7 @@ typedef struct HmSize
  * segments from there to free extents before them.  Returns the number of movements and, in
  * *size, what is to be left; the same conditions.
  */
-extern int	hm_compact(Relation index, bool always, HmSize *size);
+extern int hm_compact(Relation index, bool always, HmSize *size);
 
 /* ----------------------------------------------------------------
  *		Truncation (truncate.c)
@@ -95,10 +93,8 @@ extern bool hm_can_truncate(Relation index);
 extern BlockNumber hm_truncate_at_commit(Relation index, BlockNumber end);
 
 /* The routine ambulkdelete, for one width of keys. */
-extern IndexBulkDeleteResult *hm_delete_dead(IndexVacuumInfo *info,
-											 IndexBulkDeleteResult *stats,
-											 IndexBulkDeleteCallback callback,
-											 void *state);
+extern IndexBulkDeleteResult *hm_delete_dead(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+											 IndexBulkDeleteCallback callback, void *state);
 
 /* Also for keys of 128 bits; see HM_FOR_INDEX(). */
 #if HM_KEYS == 64
@@ -108,4 +104,4 @@ HM_BOTH_WIDTHS(hm_reorganize_all);
 HM_BOTH_WIDTHS(hm_move_outgrown);
 #endif
 
-#endif							/* HARMONIA_AM_MAINTAIN_H */
+#endif /* HARMONIA_AM_MAINTAIN_H */

@@ -35,7 +35,7 @@
  * How long a worker stays, one movement more.  DROP DATABASE and others wait somewhat longer for a
  * database to be left.
  */
-#define STAY_MS		2000
+#define STAY_MS 2000
 
 extern PGDLLEXPORT void hm_mover_main(Datum argument);
 
@@ -47,8 +47,8 @@ extern PGDLLEXPORT void hm_mover_main(Datum argument);
 static Relation
 open_if_free(Oid relation)
 {
-	Oid			heap = IndexGetRelation(relation, true);
-	Relation	index;
+	Oid heap = IndexGetRelation(relation, true);
+	Relation index;
 
 	if (!OidIsValid(heap) || !ConditionalLockRelationOid(heap, RowExclusiveLock) ||
 		!ConditionalLockRelationOid(relation, RowExclusiveLock))
@@ -72,8 +72,8 @@ open_if_free(Oid relation)
 static bool
 step(Oid relation, int *place)
 {
-	Relation	index;
-	bool		moved = false;
+	Relation index;
+	bool moved = false;
 
 	StartTransactionCommand();
 	index = open_if_free(relation);
@@ -94,9 +94,9 @@ void
 hm_mover_main(Datum argument)
 {
 	TimestampTz begin = GetCurrentTimestamp();
-	Oid			relation;
-	int			place;
-	int			moved;
+	Oid relation;
+	int place;
+	int moved;
 
 	memcpy(&relation, MyBgworkerEntry->bgw_extra, sizeof(relation));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -109,7 +109,8 @@ hm_mover_main(Datum argument)
 	{
 		moved = 0;
 		place = 0;
-		while (!TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STAY_MS) && step(relation, &place))
+		while (!TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STAY_MS) &&
+			   step(relation, &place))
 		{
 			moved++;
 			CHECK_FOR_INTERRUPTS();

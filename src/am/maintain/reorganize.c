@@ -19,7 +19,7 @@
 #include "compat.h"
 
 /* The share of a packed leaf is counted in these parts. */
-#define LEAF_PARTS	65536
+#define LEAF_PARTS 65536
 
 void
 hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int entries)
@@ -48,7 +48,7 @@ is_sparse(const HmSegmentUse *use)
 static bool
 worth_moving(const HmSegmentUse *use, bool all)
 {
-	uint32		shadowed = use->leaves - use->pure_leaves;
+	uint32 shadowed = use->leaves - use->pure_leaves;
 
 	if (all && (shadowed > 0 || packed_leaves(use) < use->leaves))
 		return true;
@@ -59,13 +59,12 @@ worth_moving(const HmSegmentUse *use, bool all)
 static bool
 worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 {
-	HmCache    *cache = hm_cache(index, false);
-	uint64		leaves_max = hm_segment_room(cache->width, cache->fanout,
-											 HM_SEGMENT_MAX_BLOCKS);
-	uint64		a_leaves = packed_leaves(a);
-	uint64		b_leaves = packed_leaves(b);
-	bool		a_sparse = is_sparse(a);
-	bool		b_sparse = is_sparse(b);
+	HmCache *cache = hm_cache(index, false);
+	uint64 leaves_max = hm_segment_room(cache->width, cache->fanout, HM_SEGMENT_MAX_BLOCKS);
+	uint64 a_leaves = packed_leaves(a);
+	uint64 b_leaves = packed_leaves(b);
+	bool a_sparse = is_sparse(a);
+	bool b_sparse = is_sparse(b);
 
 	if (a->low.part != b->low.part || a_leaves + b_leaves > leaves_max * 3 / 4)
 		return false;
@@ -81,8 +80,8 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 static void
 read_use(Buffer header, HmSegmentUse *use)
 {
-	Page		page = BufferGetPage(header);
-	HmSegment  *segment = hm_page_segment(page);
+	Page page = BufferGetPage(header);
+	HmSegment *segment = hm_page_segment(page);
 
 	use->name.header = BufferGetBlockNumber(header);
 	use->name.stamp = segment->stamp;
@@ -91,8 +90,8 @@ read_use(Buffer header, HmSegmentUse *use)
 	use->packed = 0;
 	use->leaves = segment->leaves;
 	use->pure_leaves = segment->pure_leaves;
-	use->grows = !hm_page_has_high(page) &&
-		segment->pure_leaves + segment->tail_used < segment->leaf_room;
+	use->grows =
+		!hm_page_has_high(page) && segment->pure_leaves + segment->tail_used < segment->leaf_room;
 }
 
 void
@@ -108,8 +107,7 @@ hm_segment_uses_note(HmSegmentUses *uses, Buffer header)
 {
 	HmSegmentUse *last = &uses->items[uses->count - 1];
 
-	if (uses->count > 0 &&
-		last->name.stamp == hm_page_segment(BufferGetPage(header))->stamp)
+	if (uses->count > 0 && last->name.stamp == hm_page_segment(BufferGetPage(header))->stamp)
 		return last;
 	if (uses->count == uses->room)
 	{
@@ -130,10 +128,10 @@ static bool
 join_with_next(Relation index, HmSegmentUse *use)
 {
 	HmSegmentName names[2] = {use[0].name, use[1].name};
-	uint64		packed = use[0].packed + use[1].packed;
+	uint64 packed = use[0].packed + use[1].packed;
 	HmDirectoryEntry last;
-	Buffer		header;
-	bool		alive;
+	Buffer header;
+	bool alive;
 
 	if (!hm_directory_could_join(index, use[0].low, use[1].name.header) ||
 		!hm_segments_move(index, names, 2, HM_MOVE_PACK, &last))
@@ -154,7 +152,7 @@ int
 hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 {
 	HmSegmentUse *items = uses->items;
-	int			movements = 0;
+	int movements = 0;
 
 	hm_progress_phase(HM_PROGRESS_MOVING, uses->count, 0);
 	for (int i = 0; i < uses->count; i++)
@@ -169,7 +167,8 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 		}
 		if (worth_moving(&items[i], all) &&
 			hm_segments_move(index, &items[i].name, 1,
-							 all || is_sparse(&items[i]) ? HM_MOVE_IF_SMALLER : HM_MOVE_KEEP_ROOM, NULL))
+							 all || is_sparse(&items[i]) ? HM_MOVE_IF_SMALLER : HM_MOVE_KEEP_ROOM,
+							 NULL))
 			movements++;
 	}
 	return movements;
@@ -182,17 +181,16 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 static bool
 next_outgrown(Relation index, int *place, HmSegmentName *name)
 {
-	HtWidth		width = hm_key_width(index);
+	HtWidth width = hm_key_width(index);
 	BlockNumber *pages;
-	int			page_count,
-				segment_count;
+	int page_count, segment_count;
 	HmDirectoryEntry *entries = hm_directory_read(index, &segment_count, &pages, &page_count);
-	bool		found = false;
+	bool found = false;
 
 	while (!found && *place < segment_count)
 	{
 		const HmDirectoryEntry *entry = &entries[(*place)++];
-		Buffer		header = ReadBuffer(index, entry->block);
+		Buffer header = ReadBuffer(index, entry->block);
 
 		LockBuffer(header, BUFFER_LOCK_SHARE);
 		if (hm_segment_is_alive_for(BufferGetPage(header), entry->stamp))
@@ -229,8 +227,8 @@ hm_move_outgrown(Relation index, int *place)
 typedef struct Candidate
 {
 	HmSegmentName name;
-	uint32		blocks;			/* that its copy takes at most */
-	BlockNumber last;			/* start of its last extent in the file */
+	uint32 blocks;    /* that its copy takes at most */
+	BlockNumber last; /* start of its last extent in the file */
 } Candidate;
 
 static int
@@ -250,28 +248,26 @@ candidate_cmp(const void *a, const void *b)
 static Candidate *
 find_candidates(Relation index, int *count)
 {
-	HmCache    *cache = hm_cache(index, true);
-	HtWidth		width = cache->width;
-	int			fanout = cache->fanout;
+	HmCache *cache = hm_cache(index, true);
+	HtWidth width = cache->width;
+	int fanout = cache->fanout;
 	BlockNumber *pages;
-	int			page_count,
-				segment_count;
+	int page_count, segment_count;
 	HmDirectoryEntry *entries = hm_directory_read(index, &segment_count, &pages, &page_count);
-	Candidate  *result = palloc_extended(Max(1, segment_count) * sizeof(Candidate),
-										 MCXT_ALLOC_HUGE);
+	Candidate *result = palloc_extended(Max(1, segment_count) * sizeof(Candidate), MCXT_ALLOC_HUGE);
 
 	*count = 0;
 	for (int i = 0; i < segment_count; i++)
 	{
-		Buffer		header = ReadBuffer(index, entries[i].block);
-		HmSegment  *segment;
+		Buffer header = ReadBuffer(index, entries[i].block);
+		HmSegment *segment;
 
 		vacuum_delay_point_compat();
 		HM_FAULT(candidate_read);
 		LockBuffer(header, BUFFER_LOCK_SHARE);
 		if (hm_segment_is_alive_for(BufferGetPage(header), entries[i].stamp))
 		{
-			Candidate  *candidate = &result[(*count)++];
+			Candidate *candidate = &result[(*count)++];
 
 			hm_segment_check(index, header, width);
 			segment = hm_page_segment(BufferGetPage(header));
@@ -295,9 +291,9 @@ find_candidates(Relation index, int *count)
 static int
 move_to_front(Relation index, bool pack)
 {
-	int			count;
-	Candidate  *candidates = find_candidates(index, &count);
-	int			movements = 0;
+	int count;
+	Candidate *candidates = find_candidates(index, &count);
+	int movements = 0;
 
 	/*
 	 * Stop at the first one that cannot be moved: the file cannot become shorter than up
@@ -326,13 +322,13 @@ move_to_front(Relation index, bool pack)
 int
 hm_compact(Relation index, bool always, HmSize *size)
 {
-	int			movements = 0;
-	bool		again;
+	int movements = 0;
+	bool again;
 
 	do
 	{
-		HmSweep		sweep = hm_extents_sweep(index, hm_can_truncate(index));
-		int			moved = 0;
+		HmSweep sweep = hm_extents_sweep(index, hm_can_truncate(index));
+		int moved = 0;
 		BlockNumber leaving;
 
 		if (always || sweep.free > RelationGetNumberOfBlocks(index) / 2)
@@ -356,16 +352,14 @@ hm_compact(Relation index, bool always, HmSize *size)
  * leaf.  Returns false at the end of the index.
  */
 static bool
-count_step(Relation index, HmSegmentUses *uses, HmPosition *position,
-		   BufferAccessStrategy strategy)
+count_step(Relation index, HmSegmentUses *uses, HmPosition *position, BufferAccessStrategy strategy)
 {
-	HtWidth		width = hm_key_width(index);
-	HmPosition	entered = *position;
-	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
-										  BUFFER_LOCK_SHARE);
+	HtWidth width = hm_key_width(index);
+	HmPosition entered = *position;
+	Buffer header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
 	HmSegmentUse *use;
-	Buffer		leaf;
-	Page		page;
+	Buffer leaf;
+	Page page;
 
 	if (!BufferIsValid(header))
 		return false;
@@ -387,8 +381,7 @@ static int
 count_segments(Relation index)
 {
 	BlockNumber *pages;
-	int			page_count,
-				count;
+	int page_count, count;
 
 	pfree(hm_directory_read(index, &count, &pages, &page_count));
 	return count;
@@ -398,10 +391,10 @@ int
 hm_reorganize_all(Relation index)
 {
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_VACUUM);
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmPosition position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	HmSegmentUses uses;
-	HmSize		size;
-	int			movements;
+	HmSize size;
+	int movements;
 
 	hm_segment_uses_init(&uses);
 	hm_progress_phase(HM_PROGRESS_COUNTING, count_segments(index), 0);

@@ -28,11 +28,11 @@ PG_FUNCTION_INFO_V1(harmonia_reorganize);
 static bool
 has_invalid_index(Oid table)
 {
-	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
+	Relation catalog = table_open(IndexRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found = false;
+	HeapTuple tuple;
+	bool found = false;
 
 	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(table));
@@ -48,7 +48,7 @@ has_invalid_index(Oid table)
 static bool
 has_waiter(Oid table)
 {
-	LockData   *locks = GetLockStatusData();
+	LockData *locks = GetLockStatusData();
 
 	for (int i = 0; i < locks->nelements; i++)
 	{
@@ -56,8 +56,7 @@ has_waiter(Oid table)
 
 		if (lock->waitLockMode == ShareUpdateExclusiveLock &&
 			lock->locktag.locktag_type == LOCKTAG_RELATION &&
-			lock->locktag.locktag_field1 == MyDatabaseId &&
-			lock->locktag.locktag_field2 == table)
+			lock->locktag.locktag_field1 == MyDatabaseId && lock->locktag.locktag_field2 == table)
 			return true;
 	}
 	return false;
@@ -74,22 +73,23 @@ has_waiter(Oid table)
 static void
 lock_table(Oid index)
 {
-	Oid			table = IndexGetRelation(index, true);
+	Oid table = IndexGetRelation(index, true);
 
 	if (!OidIsValid(table) || ConditionalLockRelationOid(table, ShareUpdateExclusiveLock))
 		return;
 	if (has_invalid_index(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot reorganize an index while its table is in use"),
-				 errdetail("An index of the table is being built, replaced or dropped concurrently."),
-				 errhint("Try again when that has ended.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot reorganize an index while its table is in use"),
+			 errdetail("An index of the table is being built, replaced or dropped concurrently."),
+			 errhint("Try again when that has ended.")));
 	if (has_waiter(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot reorganize an index while its table is in use"),
-				 errdetail("Another session waits to maintain the table, perhaps to build an index concurrently."),
-				 errhint("Try again when that has ended.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+						errmsg("cannot reorganize an index while its table is in use"),
+						errdetail("Another session waits to maintain the table, perhaps to build "
+								  "an index concurrently."),
+						errhint("Try again when that has ended.")));
 	LockRelationOid(table, ShareUpdateExclusiveLock);
 }
 
@@ -97,7 +97,7 @@ lock_table(Oid index)
 static void
 check_owner(Oid oid)
 {
-	char	   *name = get_rel_name(oid);
+	char *name = get_rel_name(oid);
 
 	if (name != NULL && !hm_is_owner(oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, name);
@@ -113,7 +113,7 @@ check_owner(Oid oid)
 static Relation
 open_to_reorganize(Oid oid, Relation *heap)
 {
-	Relation	index;
+	Relation index;
 
 	check_owner(oid);
 	lock_table(oid);
@@ -133,16 +133,15 @@ open_to_reorganize(Oid oid, Relation *heap)
 Datum
 harmonia_reorganize(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
-	Relation	heap;
-	Relation	index;
-	int64		movements;
+	Oid oid = PG_GETARG_OID(0);
+	Relation heap;
+	Relation index;
+	int64 movements;
 
 	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("recovery is in progress"),
-				 errhint("An index cannot be reorganized during recovery.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("recovery is in progress"),
+						errhint("An index cannot be reorganized during recovery.")));
 
 	index = open_to_reorganize(oid, &heap);
 	hm_batch_apply(index);

@@ -38,14 +38,17 @@
  * file shorter.
  */
 #ifdef HM_SMALL_LIMITS
-#define HM_TRUNCATE_STEP	16
+#define HM_TRUNCATE_STEP 16
 #else
-#define HM_TRUNCATE_STEP	Max(1024, NBuffers / 64)
+#define HM_TRUNCATE_STEP Max(1024, NBuffers / 64)
 #endif
 
-/* So often, and so many microseconds apart, the next step tries to lock an index that others use meanwhile. */
-#define HM_TRUNCATE_TRIES	10
-#define HM_TRUNCATE_PAUSE	1000
+/*
+ * So often, and so many microseconds apart, the next step tries to lock an index that others use
+ * meanwhile.
+ */
+#define HM_TRUNCATE_TRIES 10
+#define HM_TRUNCATE_PAUSE 1000
 
 /* OIDs of the indexes noted, in the transaction's memory. */
 static List *noted = NIL;
@@ -73,9 +76,9 @@ hm_truncate_at_commit(Relation index, BlockNumber end)
 bool
 hm_can_truncate(Relation index)
 {
-	Relation	table;
+	Relation table;
 	StdRdOptions *options;
-	bool		allowed;
+	bool allowed;
 
 	if (IsParallelWorker())
 		return false;
@@ -109,9 +112,9 @@ lock_to_truncate(Oid index, Oid table)
 static void
 shorten_list(Relation index, BlockNumber end)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
 
 	while (meta->free_count > 0 && meta->free[meta->free_count - 1].start >= end)
 	{
@@ -120,7 +123,7 @@ shorten_list(Relation index, BlockNumber end)
 	}
 	if (meta->free_count > 0)
 	{
-		HmExtent   *last = &meta->free[meta->free_count - 1];
+		HmExtent *last = &meta->free[meta->free_count - 1];
 
 		last->length = Min(last->length, end - last->start);
 	}
@@ -156,10 +159,9 @@ truncate_step(Relation index)
 static Relation
 open_noted(Oid oid, Oid table)
 {
-	Relation	index = try_relation_open(oid, NoLock);
+	Relation index = try_relation_open(oid, NoLock);
 
-	if (index != NULL &&
-		(!hm_is_index(index) || index->rd_index->indrelid != table))
+	if (index != NULL && (!hm_is_index(index) || index->rd_index->indrelid != table))
 	{
 		relation_close(index, NoLock);
 		index = NULL;
@@ -175,9 +177,9 @@ open_noted(Oid oid, Oid table)
 static bool
 truncate_noted(Oid oid, bool *more)
 {
-	Oid			table = IndexGetRelation(oid, true);
-	bool		locked = OidIsValid(table) && lock_to_truncate(oid, table);
-	Relation	index;
+	Oid table = IndexGetRelation(oid, true);
+	bool locked = OidIsValid(table) && lock_to_truncate(oid, table);
+	Relation index;
 
 	if (!locked && !ConditionalLockRelationOid(oid, RowExclusiveLock))
 		return false;
@@ -206,8 +208,8 @@ truncate_noted(Oid oid, bool *more)
 static void
 truncate_in_steps(Oid oid)
 {
-	bool		more = false;
-	bool		locked;
+	bool more = false;
+	bool locked;
 
 	XLogFlush(XactLastRecEnd);
 	locked = truncate_noted(oid, &more);
@@ -225,11 +227,11 @@ truncate_in_steps(Oid oid)
 static void
 truncate_callback(XactEvent event, void *arg)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (event == XACT_EVENT_PRE_COMMIT)
 	{
-		foreach(cell, noted)
+		foreach (cell, noted)
 			truncate_in_steps(lfirst_oid(cell));
 	}
 	noted = NIL;
@@ -240,13 +242,13 @@ static VacOptValue
 option_of(Node *statement)
 {
 	VacOptValue result = VACOPTVALUE_UNSPECIFIED;
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!IsA(statement, VacuumStmt))
 		return result;
-	foreach(cell, ((VacuumStmt *) statement)->options)
+	foreach (cell, ((VacuumStmt *) statement)->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, cell);
+		DefElem *option = lfirst_node(DefElem, cell);
 
 		if (strcmp(option->defname, "truncate") == 0)
 			result = defGetBoolean(option) ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
@@ -256,12 +258,12 @@ option_of(Node *statement)
 
 /* VACUUM does not tell an index what it has been told. */
 static void
-truncate_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
-						bool readOnlyTree, ProcessUtilityContext context,
-						ParamListInfo params, QueryEnvironment *queryEnv,
-						DestReceiver *dest, QueryCompletion *qc)
+truncate_ProcessUtility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+						ProcessUtilityContext context, ParamListInfo params,
+						QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	ProcessUtility_hook_type next = next_ProcessUtility ? next_ProcessUtility : standard_ProcessUtility;
+	ProcessUtility_hook_type next =
+		next_ProcessUtility ? next_ProcessUtility : standard_ProcessUtility;
 	VacOptValue outer = truncate_option;
 
 	truncate_option = option_of(pstmt->utilityStmt);

@@ -34,11 +34,11 @@ typedef struct HmVacuum
 	IndexVacuumInfo *info;
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
-	void	   *state;
-	BlockNumber blocks;			/* of the index when the walk began */
-	uint8	   *visited;		/* a bit for each of these: the walk drained it */
-	HmSegmentUses uses;			/* segments that the walk has met */
-	HmSegmentUse *use;			/* of them, the one with the current leaf */
+	void *state;
+	BlockNumber blocks; /* of the index when the walk began */
+	uint8 *visited;     /* a bit for each of these: the walk drained it */
+	HmSegmentUses uses; /* segments that the walk has met */
+	HmSegmentUse *use;  /* of them, the one with the current leaf */
 } HmVacuum;
 
 /*
@@ -59,11 +59,11 @@ drain_pins(Buffer buffer)
 static void
 vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 {
-	Page		page = BufferGetPage(leaf);
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	bool		dead[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(page, entries);
-	int			dead_count = 0;
+	Page page = BufferGetPage(leaf);
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
+	bool dead[HT_LEAF_MAX_ENTRIES];
+	int count = ht_leaf_read(page, entries);
+	int dead_count = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -87,17 +87,16 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 static void
 drain_others(HmVacuum *vacuum)
 {
-	Relation	index = vacuum->info->index;
+	Relation index = vacuum->info->index;
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 
 	for (BlockNumber block = 0; block < blocks; block++)
 	{
-		Buffer		buffer;
+		Buffer buffer;
 
 		if (block < vacuum->blocks && (vacuum->visited[block / 8] & (1 << block % 8)))
 			continue;
-		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
-									vacuum->info->strategy);
+		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, vacuum->info->strategy);
 		drain_pins(buffer);
 		ReleaseBuffer(buffer);
 		vacuum_delay_point_compat();
@@ -108,8 +107,8 @@ drain_others(HmVacuum *vacuum)
 static void
 read_retired(Relation index, uint64 *retired, uint64 *drained)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
 
 	*retired = meta->retired;
 	*drained = meta->drained;
@@ -119,9 +118,9 @@ read_retired(Relation index, uint64 *retired, uint64 *drained)
 static void
 write_drained(Relation index, uint64 drained)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
 
 	meta->drained = Max(meta->drained, drained);
 	GenericXLogFinish(state);
@@ -135,12 +134,11 @@ write_drained(Relation index, uint64 drained)
 static bool
 vacuum_step(HmVacuum *vacuum, HmPosition *position)
 {
-	Relation	index = vacuum->info->index;
-	HtWidth		width = hm_key_width(index);
-	HmPosition	entered = *position;
-	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
-										  BUFFER_LOCK_SHARE);
-	Buffer		leaf;
+	Relation index = vacuum->info->index;
+	HtWidth width = hm_key_width(index);
+	HmPosition entered = *position;
+	Buffer header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
+	Buffer leaf;
 	BlockNumber block;
 
 	if (!BufferIsValid(header))
@@ -178,13 +176,11 @@ IndexBulkDeleteResult *
 hm_delete_dead(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			   IndexBulkDeleteCallback callback, void *state)
 {
-	Relation	index = info->index;
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
-	HmVacuum	vacuum = {info, stats, callback, state};
-	double		removed_before = stats ? stats->tuples_removed : 0;
-	uint64		retired_before,
-				retired,
-				drained;
+	Relation index = info->index;
+	HmPosition position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmVacuum vacuum = {info, stats, callback, state};
+	double removed_before = stats ? stats->tuples_removed : 0;
+	uint64 retired_before, retired, drained;
 
 	if (vacuum.stats == NULL)
 		vacuum.stats = palloc0(sizeof(IndexBulkDeleteResult));

@@ -25,7 +25,7 @@
 #include "compat.h"
 
 /* From so many bytes on, an array is copied into huge pages. */
-#define LARGE_VALUE		(4 * 1024 * 1024)
+#define LARGE_VALUE (4 * 1024 * 1024)
 
 /* The common keys of two spans; false if there are none. */
 static bool
@@ -40,26 +40,26 @@ span_intersect(const HmSpan *a, const HmSpan *b, HmSpan *result)
 static HmBracketFunction
 bracket_function(const HmKeyType *type, ScanKey key)
 {
-	Oid			argument = OidIsValid(key->sk_subtype) ? key->sk_subtype : type->type;
+	Oid argument = OidIsValid(key->sk_subtype) ? key->sk_subtype : type->type;
 	HmBracketFunction result = hm_bracket_function(type->type, argument);
 
 	if (result == NULL)
-		elog(ERROR, "harmonia cannot compare type %s with type %s",
-			 format_type_be(type->type), format_type_be(argument));
+		elog(ERROR, "harmonia cannot compare type %s with type %s", format_type_be(type->type),
+			 format_type_be(argument));
 	return result;
 }
 
 /* The elements of an array, one after the other. */
 typedef struct ArrayItems
 {
-	Datum		argument;
+	Datum argument;
 	AnyArrayType *array;
-	array_iter	iterator;
-	int			count;
-	int			next;
-	int16		length;
-	bool		by_value;
-	char		align;
+	array_iter iterator;
+	int count;
+	int next;
+	int16 length;
+	bool by_value;
+	char align;
 } ArrayItems;
 
 /*
@@ -72,8 +72,8 @@ fetch_large(struct varlena *value)
 {
 	struct varatt_external pointer;
 	struct varlena *result;
-	Relation	toast;
-	int32		size;
+	Relation toast;
+	int32 size;
 
 	if (!VARATT_IS_EXTERNAL_ONDISK(value))
 		return NULL;
@@ -109,7 +109,7 @@ array_begin(ArrayItems *items, Datum argument)
 static inline bool
 array_next(ArrayItems *items, Datum *value)
 {
-	bool		is_null = true;
+	bool is_null = true;
 
 	while (is_null && items->next < items->count)
 	{
@@ -135,14 +135,13 @@ array_end(ArrayItems *items)
  * key.
  */
 static HmSpanList
-array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
-			bool *recheck)
+array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull, bool *recheck)
 {
 	HmBracketFunction function = bracket_function(type, key);
-	HmKey		max = ht_key_max_128(type->width);
-	HmSpanList	result;
-	ArrayItems	items;
-	Datum		value;
+	HmKey max = ht_key_max_128(type->width);
+	HmSpanList result;
+	ArrayItems items;
+	Datum value;
 
 	array_begin(&items, key->sk_argument);
 	result.count = 0;
@@ -150,8 +149,8 @@ array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
 										  sizeof(HmSpan) * (Size) (hull ? 1 : Max(items.count, 1)));
 	while (array_next(&items, &value))
 	{
-		HmBracket	bracket = function(type, value);
-		HmSpan		span;
+		HmBracket bracket = function(type, value);
+		HmSpan span;
 
 		if (bracket.fuzzy)
 			*recheck = true;
@@ -174,7 +173,7 @@ array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
 static bool
 is_narrow(const HmSpanList *list)
 {
-	HmKey		all = 0;
+	HmKey all = 0;
 
 	for (int i = 0; i < list->count; i++)
 		all |= list->spans[i].low;
@@ -194,9 +193,9 @@ hm_spans_normalise(HmSpanList *list, bool join)
 static HmSpanList
 spans_intersect(HmSpanList a, HmSpanList b)
 {
-	HmSpanList	result;
-	int			i = 0;
-	int			j = 0;
+	HmSpanList result;
+	int i = 0;
+	int j = 0;
 
 	result.count = 0;
 	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
@@ -222,10 +221,12 @@ spans_intersect(HmSpanList a, HmSpanList b)
 static bool
 window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 {
-	HmBracket	bracket;
-	HmSpan		span;
+	HmBracket bracket;
+	HmSpan span;
 
-	/* Keys tell nothing of it: those of a composite key have less order than the column's family. */
+	/*
+	 * Keys tell nothing of it: those of a composite key have less order than the column's family.
+	 */
 	if (!hm_keys_have_ranges(type) && key->sk_strategy != BTEqualStrategyNumber)
 	{
 		*recheck = true;
@@ -233,8 +234,8 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 	}
 	if (key->sk_flags & SK_SEARCHARRAY)
 	{
-		HmSpanList	hull = array_spans(type, key, window, true, recheck);
-		bool		found = hull.count > 0;
+		HmSpanList hull = array_spans(type, key, window, true, recheck);
+		bool found = hull.count > 0;
 
 		if (found)
 			*window = hull.spans[0];
@@ -242,11 +243,12 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 		return found;
 	}
 
-	bracket = bracket_function(type, key) (type, key->sk_argument);
+	bracket = bracket_function(type, key)(type, key->sk_argument);
 	if (bracket.fuzzy)
 		*recheck = true;
-	return hm_bracket_range(key->sk_strategy, &bracket, ht_key_max_128(type->width), &span.low, &span.high) &&
-		span_intersect(&span, window, window);
+	return hm_bracket_range(key->sk_strategy, &bracket, ht_key_max_128(type->width), &span.low,
+							&span.high) &&
+		   span_intersect(&span, window, window);
 }
 
 /*
@@ -257,11 +259,11 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 static void *
 array_keys(const HmKeyType *type, ArrayItems *items)
 {
-	char	   *values = ARR_DATA_PTR(&items->array->flt);
-	void	   *keys = values;
-	Size		key_size = hm_key_size(type->width);
-	bool		in_place = key_size == (Size) items->length &&
-		(Pointer) items->array != DatumGetPointer(items->argument);
+	char *values = ARR_DATA_PTR(&items->array->flt);
+	void *keys = values;
+	Size key_size = hm_key_size(type->width);
+	bool in_place = key_size == (Size) items->length &&
+					(Pointer) items->array != DatumGetPointer(items->argument);
 
 	if (!in_place)
 		keys = hm_alloc_large(key_size * (Size) items->count);
@@ -274,12 +276,12 @@ array_keys(const HmKeyType *type, ArrayItems *items)
 bool
 hm_points_from_key(const HmKeyType *type, ScanKey key, void **points, uint32 *count)
 {
-	Size		key_size = hm_key_size(type->width);
-	HmKey		max = ht_key_max_128(type->width);
+	Size key_size = hm_key_size(type->width);
+	HmKey max = ht_key_max_128(type->width);
 	HmBracketFunction function;
-	bool		same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;
-	ArrayItems	items;
-	Datum		value;
+	bool same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;
+	ArrayItems items;
+	Datum value;
 
 	*points = NULL;
 	*count = 0;
@@ -291,8 +293,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, void **points, uint32 *co
 	function = bracket_function(type, key);
 	array_begin(&items, key->sk_argument);
 	if (same_type && type->normalise_all != NULL && items.count > 0 &&
-		!VARATT_IS_EXPANDED_HEADER(items.array) &&
-		!ARR_HASNULL(&items.array->flt))
+		!VARATT_IS_EXPANDED_HEADER(items.array) && !ARR_HASNULL(&items.array->flt))
 	{
 		/* Elements of the index's own type: each is a key. */
 		*points = array_keys(type, &items);
@@ -303,9 +304,8 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, void **points, uint32 *co
 	*points = hm_alloc_large(key_size * (Size) Max(items.count, 1));
 	while (array_next(&items, &value))
 	{
-		HmBracket	bracket;
-		HmKey		low,
-					high;
+		HmBracket bracket;
+		HmKey low, high;
 
 		if (same_type)
 		{
@@ -335,18 +335,18 @@ bool
 hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool join,
 				HmColumnSpans *result)
 {
-	HmSpan	   *window = palloc(sizeof(HmSpan));
-	HmSpanList	list = {window, 1};
-	bool		others = true;
-	bool		found = false;
+	HmSpan *window = palloc(sizeof(HmSpan));
+	HmSpanList list = {window, 1};
+	bool others = true;
+	bool found = false;
 
-	*window = (HmSpan) {0, ht_key_max_128(type->width)};
+	*window = (HmSpan){0, ht_key_max_128(type->width)};
 	result->nulls = true;
 	result->recheck = false;
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		ScanKey		key = &keys[i];
+		ScanKey key = &keys[i];
 
 		Assert((key->sk_flags & (SK_ROW_HEADER | SK_ORDER_BY)) == 0);
 		if (key->sk_attno != column + 1)
@@ -368,7 +368,7 @@ hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool
 
 	for (int i = 0; others && i < nkeys; i++)
 	{
-		HmSpanList	named;
+		HmSpanList named;
 
 		if (keys[i].sk_attno != column + 1 || !hm_is_equal_any(&keys[i]))
 			continue;

@@ -9,8 +9,8 @@
 
 typedef struct HmSpanList
 {
-	HmSpan	   *spans;			/* palloc'd */
-	int			count;
+	HmSpan *spans; /* palloc'd */
+	int count;
 } HmSpanList;
 
 /*
@@ -27,16 +27,16 @@ HM_BOTH_WIDTHS(hm_spans_sort);
 /* What scan keys accept of one column. */
 typedef struct HmColumnSpans
 {
-	HmSpanList	list;			/* of its keys: disjoint, in ascending order */
-	bool		nulls;			/* NULL, too */
-	bool		recheck;		/* some of these may not match */
+	HmSpanList list; /* of its keys: disjoint, in ascending order */
+	bool nulls;      /* NULL, too */
+	bool recheck;    /* some of these may not match */
 } HmColumnSpans;
 
 /*
  * The keys of a column, counted from 0, that those of the scan keys accept that are on it.
  * Returns whether there are any.  join is as above.
  */
-extern bool hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys,
-							bool join, HmColumnSpans *result);
+extern bool hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool join,
+							HmColumnSpans *result);
 
-#endif							/* HARMONIA_COLUMNSPANS_H */
+#endif /* HARMONIA_COLUMNSPANS_H */

@@ -28,32 +28,33 @@
  * The estimate charges CPU time for each page above the leaves that a descent reads; it
  * charges none for an index that is as small as a btree of a single page.
  */
-#define HM_SMALL_INDEX_PAGES	8
+#define HM_SMALL_INDEX_PAGES 8
 
 /* What a condition on a column of an index says of the column's field. */
 typedef enum FieldUse
 {
-	FIELD_UNKNOWN,				/* nothing, or not much */
+	FIELD_UNKNOWN, /* nothing, or not much */
 	FIELD_RANGE,
-	FIELD_VALUES				/* it has one of some values */
+	FIELD_VALUES /* it has one of some values */
 } FieldUse;
 
 static FieldUse
 field_use(const IndexOptInfo *index, const HmFields *fields, const IndexClause *clause)
 {
-	Oid			operator = InvalidOid;
-	Expr	   *expr = clause->rinfo->clause;
+	Oid operator= InvalidOid;
+	Expr *expr = clause->rinfo->clause;
 
 	if (list_length(clause->indexquals) == 1)
 		expr = linitial_node(RestrictInfo, clause->indexquals)->clause;
 	if (IsA(expr, NullTest) && ((NullTest *) expr)->nulltesttype == IS_NULL)
 		return FIELD_VALUES;
 	if (IsA(expr, OpExpr))
-		operator = ((OpExpr *) expr)->opno;
+		operator=((OpExpr *) expr)->opno;
 	else if (IsA(expr, ScalarArrayOpExpr))
-		operator = ((ScalarArrayOpExpr *) expr)->opno;
+		operator=((ScalarArrayOpExpr *) expr)->opno;
 	if (OidIsValid(operator) &&
-		get_op_opfamily_strategy(operator, index->opfamily[clause->indexcol]) == BTEqualStrategyNumber)
+		get_op_opfamily_strategy(operator, index->opfamily[clause->indexcol]) ==
+			BTEqualStrategyNumber)
 		return FIELD_VALUES;
 	return hm_field_is_ordered(&fields->fields[clause->indexcol]) ? FIELD_RANGE : FIELD_UNKNOWN;
 }
@@ -66,16 +67,16 @@ static void
 sort_out_clauses(IndexPath *path, List **known, List **boundary)
 {
 	IndexOptInfo *index = path->indexinfo;
-	Relation	relation = index_open(index->indexoid, NoLock);
-	HmFields	fields;
-	int			column = 0;		/* the first one that is not restricted to values */
-	ListCell   *cell;
+	Relation relation = index_open(index->indexoid, NoLock);
+	HmFields fields;
+	int column = 0; /* the first one that is not restricted to values */
+	ListCell *cell;
 
 	hm_fields_read(relation, &fields);
 	index_close(relation, NoLock);
 
 	*known = *boundary = NIL;
-	foreach(cell, path->indexclauses)
+	foreach (cell, path->indexclauses)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, cell);
 
@@ -84,14 +85,14 @@ sort_out_clauses(IndexPath *path, List **known, List **boundary)
 	}
 
 	/* Clauses are in the order of columns. */
-	foreach(cell, *known)
+	foreach (cell, *known)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, cell);
 
 		if (clause->indexcol == column && field_use(index, &fields, clause) == FIELD_VALUES)
 			column++;
 	}
-	foreach(cell, *known)
+	foreach (cell, *known)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, cell);
 
@@ -102,20 +103,19 @@ sort_out_clauses(IndexPath *path, List **known, List **boundary)
 
 /* btree's estimate for a path on an index with several columns. */
 static void
-cost_composite(PlannerInfo *root, IndexPath *path, double loop_count,
-			   Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
-			   double *correlation, double *pages)
+cost_composite(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost,
+			   Cost *total_cost, Selectivity *selectivity, double *correlation, double *pages)
 {
-	IndexPath	part = *path;
-	List	   *known;
+	IndexPath part = *path;
+	List *known;
 
 	sort_out_clauses(path, &known, &part.indexclauses);
-	btcostestimate(root, &part, loop_count, startup_cost, total_cost,
-				   selectivity, correlation, pages);
+	btcostestimate(root, &part, loop_count, startup_cost, total_cost, selectivity, correlation,
+				   pages);
 	if (list_length(known) > list_length(part.indexclauses))
 	{
-		List	   *quals = add_predicate_to_index_quals(path->indexinfo,
-														 get_quals_from_indexclauses(known));
+		List *quals =
+			add_predicate_to_index_quals(path->indexinfo, get_quals_from_indexclauses(known));
 
 		*selectivity = clauselist_selectivity(root, quals, (int) path->indexinfo->rel->relid,
 											  JOIN_INNER, NULL);
@@ -123,15 +123,14 @@ cost_composite(PlannerInfo *root, IndexPath *path, double loop_count,
 }
 
 void
-hm_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
-				 Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
-				 double *correlation, double *pages)
+hm_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost,
+				 Cost *total_cost, Selectivity *selectivity, double *correlation, double *pages)
 {
 	path->indexinfo->tree_height = path->indexinfo->pages <= HM_SMALL_INDEX_PAGES ? 0 : 1;
 	if (path->indexinfo->ncolumns > 1 && !path->indexinfo->hypothetical)
-		cost_composite(root, path, loop_count, startup_cost, total_cost,
-					   selectivity, correlation, pages);
+		cost_composite(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
+					   pages);
 	else
-		btcostestimate(root, path, loop_count, startup_cost, total_cost,
-					   selectivity, correlation, pages);
+		btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
+					   pages);
 }

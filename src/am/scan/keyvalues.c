@@ -26,9 +26,9 @@ argument_type(Relation index, Oid subtype)
 void
 hm_key_equality(Relation index, Oid argument, FmgrInfo *function, MemoryContext context)
 {
-	Oid			type = argument_type(index, argument);
-	Oid			operator = get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0], type,
-											   BTEqualStrategyNumber);
+	Oid type = argument_type(index, argument);
+	Oid operator= get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0], type,
+									  BTEqualStrategyNumber);
 
 	if (!OidIsValid(operator))
 		elog(ERROR, "harmonia cannot compare type %s with type %s",
@@ -40,13 +40,13 @@ hm_key_equality(Relation index, Oid argument, FmgrInfo *function, MemoryContext 
 static Datum *
 array_values(Datum argument, uint32 *count)
 {
-	ArrayType  *array = DatumGetArrayTypeP(argument);
-	int16		length;
-	bool		by_value;
-	char		align;
-	Datum	   *values;
-	bool	   *nulls;
-	int			elements;
+	ArrayType *array = DatumGetArrayTypeP(argument);
+	int16 length;
+	bool by_value;
+	char align;
+	Datum *values;
+	bool *nulls;
+	int elements;
 
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &nulls,
@@ -65,17 +65,17 @@ void
 hm_values_from_key(Relation index, ScanKey key, HmKeyValues *result)
 {
 	const HmKeyType *type = hm_key_type(index);
-	Oid			argument = argument_type(index, key->sk_subtype);
+	Oid argument = argument_type(index, key->sk_subtype);
 	HmBracketFunction bracket = hm_bracket_function(type->type, argument);
-	Size		key_size = hm_key_size(type->width);
-	uint32		count = 0;
-	Datum	   *values = NULL;
-	void	   *keys;
+	Size key_size = hm_key_size(type->width);
+	uint32 count = 0;
+	Datum *values = NULL;
+	void *keys;
 
 	Assert(hm_is_equal_any(key));
 	if (bracket == NULL)
-		elog(ERROR, "harmonia cannot compare type %s with type %s",
-			 format_type_be(type->type), format_type_be(argument));
+		elog(ERROR, "harmonia cannot compare type %s with type %s", format_type_be(type->type),
+			 format_type_be(argument));
 	if ((key->sk_flags & SK_ISNULL) == 0)
 		values = array_values(key->sk_argument, &count);
 	keys = hm_alloc_large(key_size * ((Size) count + 1));

@@ -39,8 +39,8 @@ field_keeps_order(const HmField *field, int16 first, int16 option, bool not_null
 	if (!field->type->ordered || !hm_field_is_ordered(field) ||
 		field->descending != hm_option_is_descending(first, option))
 		return false;
-	return not_null ||
-		(hm_field_tells_null(field) && field->nulls_low == hm_option_has_nulls_low(first, option));
+	return not_null || (hm_field_tells_null(field) &&
+						field->nulls_low == hm_option_has_nulls_low(first, option));
 }
 
 /*
@@ -65,7 +65,7 @@ fields_keep_order(const HmFields *fields, Relation index, const bool *not_null)
 static bool
 fields_keep_order_if(const HmFields *fields, Relation index, bool all_not_null)
 {
-	bool		not_null[INDEX_MAX_KEYS];
+	bool not_null[INDEX_MAX_KEYS];
 
 	memset(not_null, all_not_null, sizeof(not_null));
 	return fields_keep_order(fields, index, not_null);
@@ -74,14 +74,17 @@ fields_keep_order_if(const HmFields *fields, Relation index, bool all_not_null)
 bool
 hm_is_not_null(Relation table, AttrNumber column)
 {
-	HeapTuple	tuple;
+	HeapTuple tuple;
 	TransactionId declared;
 
-	if (column <= 0 || !hm_attribute_not_null(RelationGetDescr(table), column) || !ActiveSnapshotSet())
+	if (column <= 0 || !hm_attribute_not_null(RelationGetDescr(table), column) ||
+		!ActiveSnapshotSet())
 		return false;
-	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(table)), Int16GetDatum(column));
+	tuple =
+		SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(table)), Int16GetDatum(column));
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for attribute %d of relation %u", column, RelationGetRelid(table));
+		elog(ERROR, "cache lookup failed for attribute %d of relation %u", column,
+			 RelationGetRelid(table));
 	declared = HeapTupleHeaderGetXmin(tuple->t_data);
 	ReleaseSysCache(tuple);
 	if (TransactionIdIsCurrentTransactionId(declared))
@@ -95,7 +98,7 @@ note_constraints(Relation index, Relation table, bool *not_null)
 {
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		AttrNumber	attribute = index->rd_index->indkey.values[i];
+		AttrNumber attribute = index->rd_index->indkey.values[i];
 
 		not_null[i] = hm_is_not_null(table, attribute);
 	}
@@ -104,8 +107,8 @@ note_constraints(Relation index, Relation table, bool *not_null)
 bool
 hm_keeps_order(Relation index, Relation table)
 {
-	HmFields	fields;
-	bool		not_null[INDEX_MAX_KEYS];
+	HmFields fields;
+	bool not_null[INDEX_MAX_KEYS];
 
 	if (!hm_is_composite(index))
 		return hm_key_type(index)->ordered;
@@ -123,22 +126,24 @@ hm_keeps_order(Relation index, Relation table)
  * ----------------------------------------------------------------
  */
 
-/* Add the conditions of a join tree that all rows of the query fulfil: no outer join is above them. */
+/*
+ * Add the conditions of a join tree that all rows of the query fulfil: no outer join is above them.
+ */
 static void
 collect_conditions(Node *node, List **conditions)
 {
 	if (IsA(node, FromExpr))
 	{
-		FromExpr   *from = (FromExpr *) node;
-		ListCell   *cell;
+		FromExpr *from = (FromExpr *) node;
+		ListCell *cell;
 
 		*conditions = list_concat(*conditions, (List *) from->quals);
-		foreach(cell, from->fromlist)
+		foreach (cell, from->fromlist)
 			collect_conditions(lfirst(cell), conditions);
 	}
 	else if (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype == JOIN_INNER)
 	{
-		JoinExpr   *join = (JoinExpr *) node;
+		JoinExpr *join = (JoinExpr *) node;
 
 		*conditions = list_concat(*conditions, (List *) join->quals);
 		collect_conditions(join->larg, conditions);
@@ -153,15 +158,15 @@ collect_conditions(Node *node, List **conditions)
 static List *
 columns_of_conditions(PlannerInfo *root, const RelOptInfo *rel)
 {
-	List	   *conditions = NIL;
-	List	   *clauses = NIL;
-	ListCell   *cell;
+	List *conditions = NIL;
+	List *clauses = NIL;
+	ListCell *cell;
 
 	if (root->parse->jointree != NULL)
 		collect_conditions((Node *) root->parse->jointree, &conditions);
-	foreach(cell, conditions)
+	foreach (cell, conditions)
 	{
-		Node	   *clause = lfirst(cell);
+		Node *clause = lfirst(cell);
 
 		if (bms_equal(pull_varnos(root, clause), rel->relids))
 			clauses = lappend(clauses, clause);
@@ -190,13 +195,16 @@ named_relation(PlannerInfo *root, const RelOptInfo *rel, AttrNumber *attribute)
 	return rel;
 }
 
-/* A relation whose indexes are described.  What is asked for all of them is found out once, if at all. */
+/*
+ * A relation whose indexes are described.  What is asked for all of them is found out once, if at
+ * all.
+ */
 typedef struct Description
 {
 	PlannerInfo *root;
 	const RelOptInfo *rel;
-	bool		has_conditions;
-	List	   *conditions;		/* columns_of_conditions() of the relation that the query names */
+	bool has_conditions;
+	List *conditions; /* columns_of_conditions() of the relation that the query names */
 } Description;
 
 /* Whether the query's conditions exclude NULL of a column. */
@@ -219,15 +227,15 @@ is_excluded(Description *description, AttrNumber attribute)
 static void
 note_conditions(Description *description, const IndexOptInfo *index, bool *not_null)
 {
-	List	   *predicate = find_nonnullable_vars((Node *) index->indpred);
+	List *predicate = find_nonnullable_vars((Node *) index->indpred);
 
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
-		AttrNumber	attribute = (AttrNumber) index->indexkeys[i];
+		AttrNumber attribute = (AttrNumber) index->indexkeys[i];
 
 		if (attribute > 0 && !not_null[i])
 			not_null[i] = hm_is_nonnullable(predicate, description->rel->relid, attribute) ||
-				is_excluded(description, attribute);
+						  is_excluded(description, attribute);
 	}
 }
 
@@ -238,17 +246,17 @@ note_conditions(Description *description, const IndexOptInfo *index, bool *not_n
 static bool
 scans_keep_order(Description *description, const IndexOptInfo *info)
 {
-	Relation	index = index_open(info->indexoid, NoLock);
-	HmFields	fields;
-	bool		result = false;
+	Relation index = index_open(info->indexoid, NoLock);
+	HmFields fields;
+	bool result = false;
 
 	if (hm_fields_try(index, &fields) && fields_keep_order_if(&fields, index, true))
 	{
 		result = fields_keep_order_if(&fields, index, false);
 		if (!result)
 		{
-			Relation	table = table_open(index->rd_index->indrelid, NoLock);
-			bool		not_null[INDEX_MAX_KEYS];
+			Relation table = table_open(index->rd_index->indrelid, NoLock);
+			bool not_null[INDEX_MAX_KEYS];
 
 			note_constraints(index, table, not_null);
 			table_close(table, NoLock);
@@ -280,11 +288,11 @@ static void
 describe_relation(HM_RELATION_HOOK_PARAMETERS)
 {
 	Description description = {.root = root, .rel = rel};
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (next_relation_hook)
 		next_relation_hook(HM_RELATION_HOOK_ARGUMENTS);
-	foreach(cell, rel->indexlist)
+	foreach (cell, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 

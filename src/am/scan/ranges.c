@@ -18,20 +18,20 @@
  * Combinations of values at most, if two or more columns have several.  Those of further columns
  * become filters.
  */
-#define MAX_COMBINATIONS	(1024 * 1024)
+#define MAX_COMBINATIONS (1024 * 1024)
 
 /*
  * A range of values whose keys have so many different upper bits at most is a few spans of a
  * cut field; a longer one is all of the field.
  */
-#define MAX_UPPERS			8
+#define MAX_UPPERS 8
 
 /* What is accepted of a field. */
 typedef struct FieldSpans
 {
-	HmSpanList	list;
-	bool		points;			/* each span is one value */
-	bool		recheck;
+	HmSpanList list;
+	bool points; /* each span is one value */
+	bool recheck;
 } FieldSpans;
 
 /* Add the values of a field from low to high; they wrap around if high is below low. */
@@ -40,10 +40,10 @@ add_values(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 {
 	if (low > high)
 	{
-		list->spans[list->count++] = (HmSpan) {low, hm_field_mask(field)};
+		list->spans[list->count++] = (HmSpan){low, hm_field_mask(field)};
 		low = 0;
 	}
-	list->spans[list->count++] = (HmSpan) {low, high};
+	list->spans[list->count++] = (HmSpan){low, high};
 }
 
 /*
@@ -53,11 +53,11 @@ add_values(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 static void
 add_cut(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 {
-	HmKey		mask = hm_field_mask(field);
+	HmKey mask = hm_field_mask(field);
 
 	for (;;)
 	{
-		HmKey		last = ((low - field->type->least) | mask) + field->type->least;
+		HmKey last = ((low - field->type->least) | mask) + field->type->least;
 
 		last = Min(last, high);
 		add_values(field, list, hm_field_value(field, low), hm_field_value(field, last));
@@ -71,7 +71,7 @@ add_cut(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 static HmSpan *
 alloc_spans(const HmSpanList *keys)
 {
-	Size		room = 1;
+	Size room = 1;
 
 	for (int i = 0; i < keys->count; i++)
 		room += keys->spans[i].low == keys->spans[i].high ? 1 : 2 * MAX_UPPERS;
@@ -95,14 +95,14 @@ static void
 field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *result)
 {
 	const HmSpanList *keys = &column->list;
-	HmKey		least = field->type->least;
-	HmKey		most = least + ht_key_ones_128(field->type->bits);
-	HmSpanList	list = {alloc_spans(keys), 0};
+	HmKey least = field->type->least;
+	HmKey most = least + ht_key_ones_128(field->type->bits);
+	HmSpanList list = {alloc_spans(keys), 0};
 
 	for (int i = 0; i < keys->count; i++)
 	{
-		HmKey		low = Max(keys->spans[i].low, least);
-		HmKey		high = Min(keys->spans[i].high, most);
+		HmKey low = Max(keys->spans[i].low, least);
+		HmKey high = Min(keys->spans[i].high, most);
 
 		CHECK_FOR_INTERRUPTS();
 		if (low > high)
@@ -123,7 +123,7 @@ field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *resul
 	for (int i = 0; i < list.count; i++)
 		result->points &= list.spans[i].low == list.spans[i].high;
 	result->recheck = column->recheck || field->bits < field->type->bits ||
-		(hm_field_shares_null(field) && has_value(&list, hm_field_null(field)));
+					  (hm_field_shares_null(field) && has_value(&list, hm_field_null(field)));
 }
 
 /*
@@ -133,7 +133,7 @@ field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *resul
 static HmSpanList
 combine(HmSpanList first, const HmField *field, HmSpanList next)
 {
-	HmSpanList	result = {0};
+	HmSpanList result = {0};
 
 	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
 										  sizeof(HmSpan) * ((Size) first.count * next.count + 1));
@@ -142,7 +142,7 @@ combine(HmSpanList first, const HmField *field, HmSpanList next)
 		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < next.count; j++)
 		{
-			HmSpan	   *span = &result.spans[result.count++];
+			HmSpan *span = &result.spans[result.count++];
 
 			span->low = first.spans[i].low | next.spans[j].low << field->shift;
 			span->high = first.spans[i].high | next.spans[j].high << field->shift;
@@ -164,19 +164,19 @@ may_combine(int first, int next)
 static void
 composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 {
-	HmFields	fields;
-	HmSpanList	list = {palloc0(sizeof(HmSpan)), 1};
-	bool		equal = true;	/* the first fields are single values */
-	HmKey		rest;			/* bits of the key that ranges do not restrict */
+	HmFields fields;
+	HmSpanList list = {palloc0(sizeof(HmSpan)), 1};
+	bool equal = true; /* the first fields are single values */
+	HmKey rest;        /* bits of the key that ranges do not restrict */
 
 	hm_fields_read(index, &fields);
 	rest = hm_field_mask(&fields.fields[0]) << fields.fields[0].shift |
-		ht_key_ones_128(fields.fields[0].shift);
+		   ht_key_ones_128(fields.fields[0].shift);
 	for (int i = 0; i < fields.count && list.count > 0; i++)
 	{
 		const HmField *field = &fields.fields[i];
 		HmColumnSpans column;
-		FieldSpans	spans;
+		FieldSpans spans;
 
 		if (!hm_column_spans(field->type, i, keys, nkeys, false, &column))
 		{
@@ -209,10 +209,10 @@ composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 		result->filter_count = 0;
 
 	result->count = list.count;
-	result->ranges = MemoryContextAllocHuge(CurrentMemoryContext,
-											sizeof(HmRange) * ((Size) list.count + 1));
+	result->ranges =
+		MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HmRange) * ((Size) list.count + 1));
 	for (int i = 0; i < list.count; i++)
-		result->ranges[i] = (HmRange) {HM_PART_KEYS, list.spans[i].low, list.spans[i].high | rest};
+		result->ranges[i] = (HmRange){HM_PART_KEYS, list.spans[i].low, list.spans[i].high | rest};
 	pfree(list.spans);
 }
 
@@ -220,16 +220,14 @@ composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 static void
 ranges_emit(HmRanges *result, const HmSpanList *list, bool nulls, bool nulls_low)
 {
-	HmRange    *range;
-	const HmRange null_range = {
-		nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH, 0, 0
-	};
+	HmRange *range;
+	const HmRange null_range = {nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH, 0, 0};
 
 	result->count = list->count + (nulls ? 1 : 0);
 	if (result->count == 0)
 		return;
-	result->ranges = MemoryContextAllocHuge(CurrentMemoryContext,
-											sizeof(HmRange) * (Size) result->count);
+	result->ranges =
+		MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HmRange) * (Size) result->count);
 	range = result->ranges;
 	if (nulls && nulls_low)
 		*range++ = null_range;
@@ -249,7 +247,7 @@ hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 {
 	HmColumnSpans spans;
 
-	*result = (HmRanges) {0};
+	*result = (HmRanges){0};
 	if (hm_is_composite(index))
 	{
 		composite_ranges(index, keys, nkeys, result);

@@ -34,20 +34,19 @@
  * copied, a scan took 16,200 instructions where btree's took 6,900 (valgrind --tool=callgrind, for
  * one of two clients).
  */
-#define HM_FIRST_ITEMS	32
+#define HM_FIRST_ITEMS 32
 
 IndexScanDesc
 hm_scan_begin(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
-	HmScan	   *state = palloc(sizeof(HmScan));
+	HmScan *state = palloc(sizeof(HmScan));
 
 	memset(state, 0, offsetof(HmScan, page.items));
 	state->type = hm_is_composite(index) ? NULL : hm_key_type(index);
 	state->descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
-	state->range_context = AllocSetContextCreate(CurrentMemoryContext,
-												 "harmonia scan ranges",
-												 ALLOCSET_SMALL_SIZES);
+	state->range_context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia scan ranges", ALLOCSET_SMALL_SIZES);
 	scan->xs_itupdesc = RelationGetDescr(index);
 	scan->opaque = state;
 	return scan;
@@ -58,8 +57,8 @@ static void
 note_dead(HmScan *state)
 {
 	if (state->dead == NULL)
-		state->dead = MemoryContextAlloc(GetMemoryChunkContext(state),
-										 HT_LEAF_MAX_ENTRIES * sizeof(uint16));
+		state->dead =
+			MemoryContextAlloc(GetMemoryChunkContext(state), HT_LEAF_MAX_ENTRIES * sizeof(uint16));
 
 	/* A scan that turns round can meet an item again and again. */
 	if (state->dead_count < HT_LEAF_MAX_ENTRIES)
@@ -91,23 +90,24 @@ forget_mark(HmScan *state)
 static void
 refuse_cluster(IndexScanDesc scan)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 
 	if (scan->xs_snapshot == SnapshotAny && scan->numberOfKeys == 0 &&
 		!hm_keeps_order(scan->indexRelation, scan->heapRelation))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its %s",
-						RelationGetRelationName(scan->indexRelation),
-						state->type == NULL ? "columns" : "column"),
-				 errhint("Cluster on a btree index of the %s.",
-						 state->type == NULL ? "columns" : "column")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its %s",
+					RelationGetRelationName(scan->indexRelation),
+					state->type == NULL ? "columns" : "column"),
+			 errhint("Cluster on a btree index of the %s.",
+					 state->type == NULL ? "columns" : "column")));
 }
 
 void
 hm_scan_restart(IndexScanDesc scan, ScanKey keys, int nkeys)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	MemoryContext old_context;
 
 	/* Insert this backend's queued entries, so that the scan finds them. */
@@ -122,15 +122,14 @@ hm_scan_restart(IndexScanDesc scan, ScanKey keys, int nkeys)
 
 	MemoryContextReset(state->range_context);
 	old_context = MemoryContextSwitchTo(state->range_context);
-	hm_ranges_from_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys,
-						&state->ranges);
+	hm_ranges_from_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys, &state->ranges);
 	MemoryContextSwitchTo(old_context);
 }
 
 void
 hm_scan_end(IndexScanDesc scan)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 
 	hm_scan_give_hints(scan);
 	release_page(&state->page);
@@ -183,15 +182,18 @@ count_search(IndexScanDesc scan)
 static bool
 read_on(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
-	HmTaken		taken;
-	bool		found;
+	HmTaken taken;
+	bool found;
 
 	if (scan->parallel_scan == NULL)
 		return hm_scan_read(scan, position, backward, enough);
 
-	/* Others may wait for their turn meanwhile, so this comes before; and VACUUM may wait for the pin, and who reads for VACUUM. */
+	/*
+	 * Others may wait for their turn meanwhile, so this comes before; and VACUUM may wait for the
+	 * pin, and who reads for VACUUM.
+	 */
 	hm_scan_give_hints(scan);
 	if (BufferIsValid(page->buffer))
 		ReleaseBuffer(page->buffer);
@@ -214,7 +216,7 @@ read_on(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 static bool
 read_first(IndexScanDesc scan, bool backward, int enough)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 
 	/* Many processes make one search. */
 	if (scan->parallel_scan == NULL)
@@ -228,7 +230,7 @@ read_first(IndexScanDesc scan, bool backward, int enough)
 static bool
 next_item(IndexScanDesc scan, bool backward)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
 
 	if (!page->valid)
@@ -236,7 +238,8 @@ next_item(IndexScanDesc scan, bool backward)
 		/* Without a log, nothing but a pin lets the scan set hints. */
 		state->keeps_pin = !RelationNeedsWAL(scan->indexRelation) && scan->ignore_killed_tuples;
 		return read_first(scan, backward,
-						  backward || !IsMVCCSnapshot(scan->xs_snapshot) ? HM_ALL_ITEMS : HM_FIRST_ITEMS);
+						  backward || !IsMVCCSnapshot(scan->xs_snapshot) ? HM_ALL_ITEMS :
+																		   HM_FIRST_ITEMS);
 	}
 	if (scan->kill_prior_tuple)
 		note_dead(state);
@@ -251,9 +254,9 @@ next_item(IndexScanDesc scan, bool backward)
 bool
 hm_scan_next(IndexScanDesc scan, ScanDirection direction)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
-	bool		backward = ScanDirectionIsBackward(direction) != state->descending;
+	bool backward = ScanDirectionIsBackward(direction) != state->descending;
 
 	do
 	{
@@ -271,10 +274,10 @@ hm_scan_next(IndexScanDesc scan, ScanDirection direction)
 int64
 hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
 	ItemPointerData tids[HT_LEAF_MAX_ENTRIES];
-	int64		result = 0;
+	int64 result = 0;
 
 	state->keeps_pin = false;
 	if (!read_first(scan, false, HM_ALL_ITEMS))
@@ -295,7 +298,7 @@ hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 void
 hm_scan_mark(IndexScanDesc scan)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 
 	if (state->marked != NULL)
 		release_page(state->marked);
@@ -307,7 +310,7 @@ hm_scan_mark(IndexScanDesc scan)
 void
 hm_scan_restore(IndexScanDesc scan)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 
 	if (state->mark_here)
 	{

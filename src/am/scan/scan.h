@@ -53,4 +53,4 @@ HM_BOTH_WIDTHS(hm_scan_mark);
 HM_BOTH_WIDTHS(hm_scan_restore);
 #endif
 
-#endif							/* HARMONIA_AM_SCAN_H */
+#endif /* HARMONIA_AM_SCAN_H */

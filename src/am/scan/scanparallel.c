@@ -20,18 +20,19 @@
 typedef enum Phase
 {
 	SCAN_NOT_BEGUN,
-	SCAN_IDLE,					/* the position can be taken */
-	SCAN_READING,				/* a process has taken it */
+	SCAN_IDLE,    /* the position can be taken */
+	SCAN_READING, /* a process has taken it */
 	SCAN_DONE
 } Phase;
 
 /* In dynamic shared memory. */
 typedef struct SharedScan
 {
-	slock_t		mutex;			/* protects the phase */
-	ConditionVariable changed;	/* the phase may have */
-	Phase		phase;
-	char		position[HM_POSITION_MAX];	/* belongs to who reads; bytes, because 128 bits may not be aligned here */
+	slock_t mutex;             /* protects the phase */
+	ConditionVariable changed; /* the phase may have */
+	Phase phase;
+	/* Belongs to the process that reads.  Bytes, because 128 bits may not be aligned here. */
+	char position[HM_POSITION_MAX];
 } SharedScan;
 
 static SharedScan *
@@ -71,7 +72,7 @@ HmTaken
 hm_parallel_take(IndexScanDesc scan, void *position, Size size)
 {
 	SharedScan *shared = shared_scan(scan);
-	Phase		phase;
+	Phase phase;
 
 	for (;;)
 	{

@@ -8,12 +8,12 @@
 #include "access/relscan.h"
 
 /* The size of a position, at most, in bytes. */
-#define HM_POSITION_MAX		64
+#define HM_POSITION_MAX 64
 
 typedef enum HmTaken
 {
-	HM_TAKEN_NONE,				/* the scan is at its end */
-	HM_TAKEN_FIRST,				/* no process has read yet */
+	HM_TAKEN_NONE,  /* the scan is at its end */
+	HM_TAKEN_FIRST, /* no process has read yet */
 	HM_TAKEN_NEXT
 } HmTaken;
 
@@ -27,4 +27,4 @@ extern HmTaken hm_parallel_take(IndexScanDesc scan, void *position, Size size);
 /* End the turn.  The next process reads on from this position; NULL: nothing is left. */
 extern void hm_parallel_leave(IndexScanDesc scan, const void *position, Size size);
 
-#endif							/* HARMONIA_SCANPARALLEL_H */
+#endif /* HARMONIA_SCANPARALLEL_H */

@@ -21,7 +21,7 @@
  * A search for one leaf that takes so many steps to the right, or starts again so often,
  * has met a damaged index.
  */
-#define MAX_ATTEMPTS	10000
+#define MAX_ATTEMPTS 10000
 
 /*
  * By now VACUUM may have removed an entry and freed its line pointer, and a new row with the same
@@ -31,11 +31,11 @@
 void
 hm_scan_give_hints(IndexScanDesc scan)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScan *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
-	bool		pinned = BufferIsValid(page->buffer);
-	int			count = state->dead_count;
-	Buffer		buffer = page->buffer;
+	bool pinned = BufferIsValid(page->buffer);
+	int count = state->dead_count;
+	Buffer buffer = page->buffer;
 	BlockNumber header = InvalidBlockNumber;
 
 	state->dead_count = 0;
@@ -47,7 +47,7 @@ hm_scan_give_hints(IndexScanDesc scan)
 	if (hm_page_is_leaf_of(BufferGetPage(buffer), page->stamp) &&
 		(pinned || BufferGetLSNAtomic(buffer) == page->lsn))
 	{
-		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+		HtEntry entries[HT_LEAF_MAX_ENTRIES];
 
 		for (int i = 0; i < count; i++)
 			entries[i] = page->items[state->dead[i]];
@@ -77,14 +77,12 @@ static int
 first_range(const HmRanges *ranges, HmPosition position)
 {
 	const HmRange *all = ranges->ranges;
-	int			low = 0,
-				middle,
-				high = ranges->count;
+	int low = 0, middle, high = ranges->count;
 
-	HM_BINARY_SEARCH(low, middle, high,
-					 all[middle].part < position.part ||
-					 (all[middle].part == position.part &&
-					  (HT_KEY) all[middle].high < position.entry.key));
+	HM_BINARY_SEARCH(
+		low, middle, high,
+		all[middle].part < position.part ||
+			(all[middle].part == position.part && (HT_KEY) all[middle].high < position.entry.key));
 	return low;
 }
 
@@ -95,11 +93,11 @@ first_range(const HmRanges *ranges, HmPosition position)
 static bool
 next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 {
-	int			i = first_range(ranges, *position);
+	int i = first_range(ranges, *position);
 
 	if (!backward)
 	{
-		HmPosition	begin;
+		HmPosition begin;
 
 		if (i == ranges->count)
 			return false;
@@ -109,7 +107,7 @@ next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 	}
 	else
 	{
-		HmPosition	end;
+		HmPosition end;
 
 		/* Range i counts only if it begins below the position. */
 		if (i == ranges->count ||
@@ -134,8 +132,8 @@ next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 static bool
 leaf_covers(Page page, HmPosition position, bool backward)
 {
-	int			low = hm_position_cmp(hm_page_low(page), position);
-	int			high = hm_position_cmp(position, hm_page_high(page));
+	int low = hm_position_cmp(hm_page_low(page), position);
+	int high = hm_position_cmp(position, hm_page_high(page));
 
 	return backward ? low < 0 && high <= 0 : low <= 0 && high < 0;
 }
@@ -150,17 +148,17 @@ leaf_covers(Page page, HmPosition position, bool backward)
 static Buffer
 find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *header)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
-	Relation	index = scan->indexRelation;
-	HtWidth		width = hm_key_width(index);
+	HmScan *state = (HmScan *) scan->opaque;
+	Relation index = scan->indexRelation;
+	HtWidth width = hm_key_width(index);
 
 	for (int attempt = 0;; attempt++)
 	{
-		Buffer		header_buffer;
-		Buffer		leaf;
-		Page		page;
-		uint64		stamp;
-		int			steps = 0;
+		Buffer header_buffer;
+		Buffer leaf;
+		Page page;
+		uint64 stamp;
+		int steps = 0;
 
 		header_buffer = hm_segment_enter(index, position, backward ? HM_BEFORE : HM_AT_OR_AFTER,
 										 BUFFER_LOCK_SHARE);
@@ -219,10 +217,10 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 static Buffer
 follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
-	Relation	index = scan->indexRelation;
-	Buffer		leaf;
-	Page		page;
+	HmScan *state = (HmScan *) scan->opaque;
+	Relation index = scan->indexRelation;
+	Buffer leaf;
+	Page page;
 
 	if (!BlockNumberIsValid(state->page.right))
 		return InvalidBuffer;
@@ -249,10 +247,8 @@ passes_filters(const HmRanges *ranges, HT_KEY key)
 	for (int i = 0; i < ranges->filter_count; i++)
 	{
 		const HmFieldFilter *filter = &ranges->filters[i];
-		HmKey		value = key >> filter->field.shift & hm_field_mask(&filter->field);
-		int			low = 0,
-					middle,
-					high = filter->count;
+		HmKey value = key >> filter->field.shift & hm_field_mask(&filter->field);
+		int low = 0, middle, high = filter->count;
 
 		/* The first span that does not end below the value. */
 		HM_BINARY_SEARCH(low, middle, high, filter->spans[middle].high < value);
@@ -266,7 +262,7 @@ passes_filters(const HmRanges *ranges, HT_KEY key)
 static void
 filter_items(const HmRanges *ranges, HmScanPage *page)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	if (ranges->filter_count == 0)
 		return;
@@ -296,9 +292,9 @@ static bool
 copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool skip_dead, int enough)
 {
 	HmScanPage *result = &state->page;
-	HmPosition	low = hm_page_low(page);
-	HmPosition	high = hm_page_high(page);
-	bool		unread;
+	HmPosition low = hm_page_low(page);
+	HmPosition high = hm_page_high(page);
+	bool unread;
 
 	if (backward)
 		high = position;
@@ -310,19 +306,21 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 		enough = HM_ALL_ITEMS;
 	result->count = 0;
 	skip_dead = skip_dead && ht_leaf_has_hints(page);
-	for (int i = first_range(&state->ranges, low); i < state->ranges.count && result->count < enough; i++)
+	for (int i = first_range(&state->ranges, low);
+		 i < state->ranges.count && result->count < enough; i++)
 	{
 		const HmRange *range = &state->ranges.ranges[i];
 
 		if (hm_position_cmp(hm_position(range->part, (HT_KEY) range->low, 0), high) >= 0)
 			break;
-		result->count += ht_leaf_read_some(page, first_key(range, low), (HT_KEY) range->high, skip_dead,
-										   enough - result->count, result->items + result->count);
+		result->count +=
+			ht_leaf_read_some(page, first_key(range, low), (HT_KEY) range->high, skip_dead,
+							  enough - result->count, result->items + result->count);
 	}
 	unread = result->count >= enough;
 	if (unread)
 	{
-		HtEntry		last = result->items[result->count - 1];
+		HtEntry last = result->items[result->count - 1];
 
 		high = hm_position(low.part, last.key, last.tid + 1);
 	}
@@ -339,10 +337,9 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 	}
 	else
 	{
-		int			skip = 0;
+		int skip = 0;
 
-		while (skip < result->count &&
-			   ht_entry_cmp(result->items[skip], position.entry) < 0)
+		while (skip < result->count && ht_entry_cmp(result->items[skip], position.entry) < 0)
 			skip++;
 		result->count -= skip;
 		memmove(result->items, result->items + skip, result->count * sizeof(HtEntry));
@@ -359,7 +356,7 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 static bool
 segment_alive(Buffer header, uint64 stamp)
 {
-	bool		alive;
+	bool alive;
 
 	LockBuffer(header, BUFFER_LOCK_SHARE);
 	alive = hm_segment_is_alive(BufferGetPage(header), stamp);
@@ -388,18 +385,19 @@ leave_page(IndexScanDesc scan)
  * careful scan's leaf was not alive after that, so that what has been read does not count.
  */
 static bool
-read_leaf(IndexScanDesc scan, Buffer leaf, Buffer header, HmPosition position, bool backward, int enough)
+read_leaf(IndexScanDesc scan, Buffer leaf, Buffer header, HmPosition position, bool backward,
+		  int enough)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
-	bool		alive = true;
+	HmScan *state = (HmScan *) scan->opaque;
+	bool alive = true;
 
 	hm_test_old_snapshot(scan->xs_snapshot, scan->indexRelation, BufferGetPage(leaf));
 
 	/* A transaction or snapshot from recovery may need these. */
 	state->page.block = BufferGetBlockNumber(leaf);
 	if (!copy_items(state, BufferGetPage(leaf), position, backward,
-					scan->ignore_killed_tuples &&
-					!(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery),
+					scan->ignore_killed_tuples && !(IsMVCCSnapshot(scan->xs_snapshot) &&
+													scan->xs_snapshot->takenDuringRecovery),
 					enough))
 		state->page.right = state->page.block;
 	state->page.lsn = BufferGetLSNAtomic(leaf);
@@ -421,14 +419,14 @@ read_leaf(IndexScanDesc scan, Buffer leaf, Buffer header, HmPosition position, b
 bool
 hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 {
-	HmScan	   *state = (HmScan *) scan->opaque;
-	bool		try_right = !backward && state->page.valid;
+	HmScan *state = (HmScan *) scan->opaque;
+	bool try_right = !backward && state->page.valid;
 
 	leave_page(scan);
 	while (next_target(&state->ranges, backward, &position))
 	{
-		Buffer		header = InvalidBuffer;
-		Buffer		leaf = InvalidBuffer;
+		Buffer header = InvalidBuffer;
+		Buffer leaf = InvalidBuffer;
 
 		CHECK_FOR_INTERRUPTS();
 		if (try_right && hm_position_cmp(position, state->page.high) == 0)

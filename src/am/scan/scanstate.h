@@ -11,23 +11,23 @@
 #include "am/scan/scan.h"
 
 /* hm_scan_read(): all matches of a leaf. */
-#define HM_ALL_ITEMS	INT_MAX
+#define HM_ALL_ITEMS INT_MAX
 
 /* What a scan has read of one leaf. */
 typedef struct HmScanPage
 {
-	bool		valid;
-	Buffer		buffer;			/* pinned if the scan keeps a pin */
-	HmPosition	low;			/* bounds of what was read */
-	HmPosition	high;
-	BlockNumber right;			/* the leaf to the right, if high is its
-								 * beginning; or this one, if high is on it */
-	uint64		stamp;
+	bool valid;
+	Buffer buffer;  /* pinned if the scan keeps a pin */
+	HmPosition low; /* bounds of what was read */
+	HmPosition high;
+	BlockNumber right; /* the leaf to the right, if high is its beginning; or this one, if high is
+						* on it */
+	uint64 stamp;
 	BlockNumber block;
-	XLogRecPtr	lsn;			/* of the leaf when it was read */
-	int			current;		/* item returned last */
-	int			count;
-	HtEntry		items[HT_LEAF_MAX_ENTRIES];
+	XLogRecPtr lsn; /* of the leaf when it was read */
+	int current;    /* item returned last */
+	int count;
+	HtEntry items[HT_LEAF_MAX_ENTRIES];
 } HmScanPage;
 
 /* ----------------------------------------------------------------
@@ -46,21 +46,20 @@ extern void hm_scan_tuple_end(HmScanTuple *tuple);
 
 typedef struct HmScan
 {
-	const HmKeyType *type;		/* of the index's only column; NULL if there are several */
-	bool		descending;		/* the index is DESC: storage is read backwards */
-	bool		careful;
-	bool		keeps_pin;		/* on the leaf from which it returns tuples */
-	int			dead_count;		/* items of the page whose rows are dead to all */
-	uint16	   *dead;			/* their numbers, or NULL */
+	const HmKeyType *type; /* of the index's only column; NULL if there are several */
+	bool descending;       /* the index is DESC: storage is read backwards */
+	bool careful;
+	bool keeps_pin; /* on the leaf from which it returns tuples */
+	int dead_count; /* items of the page whose rows are dead to all */
+	uint16 *dead;   /* their numbers, or NULL */
 	MemoryContext range_context;
-	HmRanges	ranges;
-	HmScanPage *marked;			/* a copy, once the scan has left the page; or
-								 * NULL */
-	bool		mark_set;
-	bool		mark_here;		/* the mark is an item of the current page */
-	int			mark_current;
-	HmScanTuple *tuple;			/* for index-only scans; NULL if there was none yet */
-	HmScanPage	page;			/* the last field, because its items are large */
+	HmRanges ranges;
+	HmScanPage *marked; /* a copy, once the scan has left the page; or NULL */
+	bool mark_set;
+	bool mark_here; /* the mark is an item of the current page */
+	int mark_current;
+	HmScanTuple *tuple; /* for index-only scans; NULL if there was none yet */
+	HmScanPage page;    /* the last field, because its items are large */
 } HmScan;
 
 /*
@@ -73,4 +72,4 @@ extern bool hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward,
 /* Before the scan leaves its page: set hints for the items whose rows are dead to all. */
 extern void hm_scan_give_hints(IndexScanDesc scan);
 
-#endif							/* HARMONIA_SCAN_H */
+#endif /* HARMONIA_SCAN_H */

@@ -21,32 +21,32 @@
 /* A column that is returned. */
 typedef struct Returned
 {
-	int			column;			/* its number in the index, from 0 */
-	char	   *place;			/* of its value in the tuple returned last; NULL: is NULL there */
-	bool		by_value;
-	int16		length;
+	int column;  /* its number in the index, from 0 */
+	char *place; /* of its value in the tuple returned last; NULL: is NULL there */
+	bool by_value;
+	int16 length;
 
 	/*
 	 * Of a composite key, if the field's values ascend with the column's keys side by side: what
 	 * hm_field_restore() finds out anew for each row, in a tenth of an index-only scan's time.
 	 */
-	bool		is_simple;
+	bool is_simple;
 	const HmField *field;
-	HmKey		mask;
-	HmKey		null;
-	HmKey		first;			/* the value of key 0, which need not be one of the column's */
+	HmKey mask;
+	HmKey null;
+	HmKey first; /* the value of key 0, which need not be one of the column's */
 } Returned;
 
 struct HmScanTuple
 {
 	MemoryContext context;
-	const HmKeyType *type;		/* of the only column, if it is returned; otherwise NULL */
-	IndexTuple	null_tuple;		/* all of its columns are NULL */
-	IndexTuple	tuple;			/* what was returned last; or NULL */
+	const HmKeyType *type; /* of the only column, if it is returned; otherwise NULL */
+	IndexTuple null_tuple; /* all of its columns are NULL */
+	IndexTuple tuple;      /* what was returned last; or NULL */
 
-	HmFields	fields;			/* of an index with several columns */
-	int			count;			/* columns that are returned */
-	Returned	returned[HM_MAX_KEY_COLUMNS];
+	HmFields fields; /* of an index with several columns */
+	int count;       /* columns that are returned */
+	Returned returned[HM_MAX_KEY_COLUMNS];
 	IndexFetchTableData *fetch; /* NULL until a row has to be fetched */
 	TupleTableSlot *slot;
 };
@@ -54,7 +54,7 @@ struct HmScanTuple
 static void
 return_column(HmScanTuple *tuple, TupleDesc descriptor, int column)
 {
-	Returned   *returned = &tuple->returned[tuple->count++];
+	Returned *returned = &tuple->returned[tuple->count++];
 	Form_pg_attribute attribute = TupleDescAttr(descriptor, column);
 	const HmField *field = &tuple->fields.fields[column];
 
@@ -74,12 +74,12 @@ return_column(HmScanTuple *tuple, TupleDesc descriptor, int column)
 static HmScanTuple *
 begin(IndexScanDesc scan)
 {
-	Relation	index = scan->indexRelation;
+	Relation index = scan->indexRelation;
 	MemoryContext context = GetMemoryChunkContext(scan->opaque);
 	MemoryContext old_context = MemoryContextSwitchTo(context);
 	HmScanTuple *result = palloc0(sizeof(HmScanTuple));
-	Datum		values[INDEX_MAX_KEYS] = {0};
-	bool		nulls[INDEX_MAX_KEYS];
+	Datum values[INDEX_MAX_KEYS] = {0};
+	bool nulls[INDEX_MAX_KEYS];
 
 	memset(nulls, true, sizeof(nulls));
 	result->context = context;
@@ -100,14 +100,17 @@ begin(IndexScanDesc scan)
 	return result;
 }
 
-/* Form the tuple for a row, and note where its values are: all types that are returned have a fixed length. */
+/*
+ * Form the tuple for a row, and note where its values are: all types that are returned have a fixed
+ * length.
+ */
 static void
 form_tuple(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const bool *nulls)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(tuple->context);
-	Datum		all_values[INDEX_MAX_KEYS] = {0};
-	bool		all_nulls[INDEX_MAX_KEYS];
-	Size		offset;
+	Datum all_values[INDEX_MAX_KEYS] = {0};
+	bool all_nulls[INDEX_MAX_KEYS];
+	Size offset;
 
 	memset(all_nulls, true, sizeof(all_nulls));
 	for (int i = 0; i < tuple->count; i++)
@@ -122,7 +125,7 @@ form_tuple(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const 
 	offset = IndexInfoFindDataOffset(tuple->tuple->t_info);
 	for (int i = 0; i < tuple->count; i++)
 	{
-		Returned   *returned = &tuple->returned[i];
+		Returned *returned = &tuple->returned[i];
 
 		returned->place = NULL;
 		if (nulls[i])
@@ -164,9 +167,9 @@ store_values(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, cons
 static IndexTuple
 single_tuple(HmScanTuple *tuple, TupleDesc descriptor, HmKey key)
 {
-	Datum		value = tuple->type->restore(key);
-	bool		is_null = false;
-	IndexTuple	result = store_values(tuple, descriptor, &value, &is_null);
+	Datum value = tuple->type->restore(key);
+	bool is_null = false;
+	IndexTuple result = store_values(tuple, descriptor, &value, &is_null);
 
 	if (!tuple->returned[0].by_value)
 		pfree(DatumGetPointer(value));
@@ -178,7 +181,7 @@ static bool
 fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 {
 	ItemPointerData tid = scan->xs_heaptid;
-	bool		call_again = false;
+	bool call_again = false;
 
 	if (tuple->slot == NULL)
 	{
@@ -193,9 +196,10 @@ fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 		return false;
 	for (int i = 0; i < tuple->count; i++)
 	{
-		int			column = tuple->returned[i].column;
+		int column = tuple->returned[i].column;
 
-		values[i] = slot_getattr(tuple->slot, scan->indexRelation->rd_index->indkey.values[column], &nulls[i]);
+		values[i] = slot_getattr(tuple->slot, scan->indexRelation->rd_index->indkey.values[column],
+								 &nulls[i]);
 	}
 	return true;
 }
@@ -204,7 +208,7 @@ fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 static inline bool
 restore(const Returned *returned, HmKey key, Datum *value, bool *is_null)
 {
-	HmKey		number = key >> returned->field->shift & returned->mask;
+	HmKey number = key >> returned->field->shift & returned->mask;
 
 	if (!returned->is_simple || number == returned->null)
 		return hm_field_restore(returned->field, key, value, is_null);
@@ -217,9 +221,9 @@ restore(const Returned *returned, HmKey key, Datum *value, bool *is_null)
 static IndexTuple
 composite_tuple(IndexScanDesc scan, HmScanTuple *tuple, HmKey key)
 {
-	Datum		values[HM_MAX_KEY_COLUMNS];
-	bool		nulls[HM_MAX_KEY_COLUMNS];
-	bool		known = true;
+	Datum values[HM_MAX_KEY_COLUMNS];
+	bool nulls[HM_MAX_KEY_COLUMNS];
+	bool known = true;
 
 	if (tuple->count == 0)
 		return tuple->null_tuple;
@@ -265,8 +269,8 @@ hm_scan_tuple_end(HmScanTuple *tuple)
 bool
 hm_can_return(Relation index, int attno)
 {
-	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
-	HmFields	fields;
+	const int key_count = IndexRelationGetNumberOfKeyAttributes(index);
+	HmFields fields;
 
 	if (RecoveryInProgress() || index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		return false;

@@ -16,9 +16,9 @@
 static void
 add_value(HmKeyValues *result, HT_KEY key, Datum value, int16 length)
 {
-	HT_KEY	   *keys = result->keys;
-	uint32		last = result->count - 1;
-	uint32		end = result->first[result->count];
+	HT_KEY *keys = result->keys;
+	uint32 last = result->count - 1;
+	uint32 end = result->first[result->count];
 
 	if (result->count > 0 && keys[last] == key)
 	{
@@ -32,18 +32,19 @@ add_value(HmKeyValues *result, HT_KEY key, Datum value, int16 length)
 }
 
 void
-hm_values_sort(HmKeyValues *result, const void *keys, const Datum *values, uint32 count, int16 length)
+hm_values_sort(HmKeyValues *result, const void *keys, const Datum *values, uint32 count,
+			   int16 length)
 {
-	HtProbe    *order = hm_alloc_large(sizeof(HtProbe) * ((Size) count + 1));
-	HtProbe    *scratch;
-	HtPsa		psa;
+	HtProbe *order = hm_alloc_large(sizeof(HtProbe) * ((Size) count + 1));
+	HtProbe *scratch;
+	HtPsa psa;
 
 	ht_psa_start(&psa, keys, count, order);
 	scratch = hm_alloc_large(sizeof(HtProbe) * ((Size) psa.largest + 1));
 	while (psa.sorted < psa.count)
 	{
-		uint32		begin = psa.sorted;
-		uint32		end = ht_psa_more(&psa, scratch);
+		uint32 begin = psa.sorted;
+		uint32 end = ht_psa_more(&psa, scratch);
 
 		CHECK_FOR_INTERRUPTS();
 		for (uint32 i = begin; i < end; i++)

@@ -17,17 +17,16 @@
 #include "am/store/store.h"
 
 /* If a search fails this often, the directory is damaged. */
-#define MAX_ATTEMPTS	1000
+#define MAX_ATTEMPTS 1000
 
 int
 hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal)
 {
-	int			low = 0,
-				middle,
-				high = count;
+	int low = 0, middle, high = count;
 
 	HM_BINARY_SEARCH(low, middle, high,
-					 hm_position_cmp(hm_directory_low(&entries[middle]), position) < (equal ? 1 : 0));
+					 hm_position_cmp(hm_directory_low(&entries[middle]), position) <
+						 (equal ? 1 : 0));
 	return low - 1;
 }
 
@@ -37,10 +36,9 @@ hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition posit
  * Returns -1 if there is none among these.
  */
 static int
-entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position,
-			   HmSearch search)
+entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position, HmSearch search)
 {
-	int			i = hm_directory_search(entries, count, position, search == HM_AT_OR_AFTER);
+	int i = hm_directory_search(entries, count, position, search == HM_AT_OR_AFTER);
 
 	if (search == HM_BEFORE)
 		return i;
@@ -53,22 +51,23 @@ void
 hm_directory_check(Relation index, Buffer buffer)
 {
 	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
-	hm_count_check(index, buffer, hm_page_directory(BufferGetPage(buffer))->count, HM_DIRECTORY_MAX);
+	hm_count_check(index, buffer, hm_page_directory(BufferGetPage(buffer))->count,
+				   HM_DIRECTORY_MAX);
 }
 
 typedef enum LookupResult
 {
 	LOOKUP_FOUND,
-	LOOKUP_NONE,				/* there is no such entry */
-	LOOKUP_STALE				/* a page was not what the copy promised */
+	LOOKUP_NONE, /* there is no such entry */
+	LOOKUP_STALE /* a page was not what the copy promised */
 } LookupResult;
 
 /* Look the position up, starting from the backend's copy of the root. */
 static LookupResult
-directory_lookup(Relation index, HmCache *cache, HmPosition position,
-				 HmSearch search, HmDirectoryEntry *result)
+directory_lookup(Relation index, HmCache *cache, HmPosition position, HmSearch search,
+				 HmDirectoryEntry *result)
 {
-	int			i;
+	int i;
 
 	if (cache->depth == 0)
 	{
@@ -79,13 +78,13 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 		return LOOKUP_FOUND;
 	}
 
-	i = Max(0, hm_directory_search(cache->root, cache->root_count, position,
-							  search == HM_AT_OR_AFTER));
+	i = Max(
+		0, hm_directory_search(cache->root, cache->root_count, position, search == HM_AT_OR_AFTER));
 	for (; i < (int) cache->root_count; i++)
 	{
 		LookupResult found = LOOKUP_STALE;
-		Buffer		buffer;
-		Page		page;
+		Buffer buffer;
+		Page page;
 
 		hm_block_check(index, cache->root[i].block);
 		HM_FAULT(directory_root_searched);
@@ -96,7 +95,7 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 			hm_page_directory(page)->count <= HM_DIRECTORY_MAX)
 		{
 			HmDirectory *directory = hm_page_directory(page);
-			int			j = entries_choose(directory->entries, directory->count, position, search);
+			int j = entries_choose(directory->entries, directory->count, position, search);
 
 			found = j >= 0 ? LOOKUP_FOUND : LOOKUP_NONE;
 			if (j >= 0)
@@ -118,9 +117,9 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 static bool
 segment_covers(Page header, HmPosition position, HmSearch search)
 {
-	HmPart		part = (HmPart) hm_page_special(header)->part;
-	HmPosition	low = {hm_segment_low(header), part};
-	HmPosition	high = {hm_segment_high(header), part};
+	HmPart part = (HmPart) hm_page_special(header)->part;
+	HmPosition low = {hm_segment_low(header), part};
+	HmPosition high = {hm_segment_high(header), part};
 
 	if (!hm_page_has_high(header))
 		high = hm_position((HmPart) (part + 1), 0, 0);
@@ -139,14 +138,14 @@ static bool
 root_is_same(Relation index, const HmCache *cache)
 {
 	/* Not hm_meta_buffer(), which may free the cache. */
-	Buffer		buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
-	bool		same;
+	Buffer buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
+	bool same;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	same = hm_page_is(BufferGetPage(buffer), HM_PAGE_META) && meta->depth == cache->depth &&
-		meta->root_count == cache->root_count &&
-		memcmp(meta->root, cache->root, cache->root_count * sizeof(HmDirectoryEntry)) == 0;
+		   meta->root_count == cache->root_count &&
+		   memcmp(meta->root, cache->root, cache->root_count * sizeof(HmDirectoryEntry)) == 0;
 	UnlockReleaseBuffer(buffer);
 	return same;
 }
@@ -156,13 +155,13 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 {
 	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
 	{
-		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
-		HmCache    *cache = hm_cache(index, fresh);
-		HmPosition	wanted = *position;
-		HmDirectoryEntry entry = {0};	/* gcc does not see that it is read only when found */
+		bool fresh = attempt > 0 || !hm_cache_is_current(index);
+		HmCache *cache = hm_cache(index, fresh);
+		HmPosition wanted = *position;
+		HmDirectoryEntry entry = {0}; /* gcc does not see that it is read only when found */
 		LookupResult found;
-		Buffer		buffer;
-		Page		page;
+		Buffer buffer;
+		Page page;
 
 		CHECK_FOR_INTERRUPTS();
 		found = directory_lookup(index, cache, wanted, search, &entry);
@@ -180,8 +179,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 			if (found != LOOKUP_FOUND)
 				return InvalidBuffer;
 			if (search == HM_BEFORE)
-				wanted = hm_position((HmPart) entry.part,
-									 ht_key_max(cache->width), HT_TID_MAX);
+				wanted = hm_position((HmPart) entry.part, ht_key_max(cache->width), HT_TID_MAX);
 			else
 				wanted = hm_directory_low(&entry);
 		}
@@ -190,8 +188,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		buffer = ReadBuffer(index, entry.block);
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
-		if (hm_segment_is_alive_for(page, entry.stamp) &&
-			segment_covers(page, wanted, search))
+		if (hm_segment_is_alive_for(page, entry.stamp) && segment_covers(page, wanted, search))
 		{
 			*position = wanted;
 			return buffer;
@@ -206,8 +203,8 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 HmDirectoryEntry *
 hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_count)
 {
-	Buffer		meta_buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(meta_buffer));
+	Buffer meta_buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(meta_buffer));
 	HmDirectoryEntry *result;
 
 	*count = 0;
@@ -225,7 +222,7 @@ hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_cou
 		result = palloc((Size) meta->root_count * HM_DIRECTORY_MAX * sizeof(HmDirectoryEntry));
 		for (uint32 i = 0; i < meta->root_count; i++)
 		{
-			Buffer		buffer;
+			Buffer buffer;
 			HmDirectory *directory;
 
 			hm_block_check(index, meta->root[i].block);
@@ -248,10 +245,11 @@ HmListedSegment *
 hm_directory_list(Relation index, int *count, BlockNumber **pages, int *page_count)
 {
 	HmDirectoryEntry *entries = hm_directory_read(index, count, pages, page_count);
-	HmListedSegment *result = palloc_extended(Max(1, *count) * sizeof(HmListedSegment), MCXT_ALLOC_HUGE);
+	HmListedSegment *result =
+		palloc_extended(Max(1, *count) * sizeof(HmListedSegment), MCXT_ALLOC_HUGE);
 
 	for (int i = 0; i < *count; i++)
-		result[i] = (HmListedSegment) {entries[i].block, entries[i].stamp};
+		result[i] = (HmListedSegment){entries[i].block, entries[i].stamp};
 	pfree(entries);
 	return result;
 }
@@ -260,10 +258,9 @@ HmKey *
 hm_directory_keys(Relation index, int *count)
 {
 	BlockNumber *pages;
-	int			page_count,
-				segment_count;
+	int page_count, segment_count;
 	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
-	HmKey	   *keys = palloc(Max(1, (Size) segment_count) * sizeof(HmKey));
+	HmKey *keys = palloc(Max(1, (Size) segment_count) * sizeof(HmKey));
 
 	*count = 0;
 	for (int i = 0; i < segment_count; i++)

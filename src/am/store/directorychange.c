@@ -29,16 +29,15 @@ directory_overlap(Relation index, BlockNumber block)
 static void
 directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumber fresh_block)
 {
-	Buffer		buffer;
-	Buffer		fresh_buffer;
+	Buffer buffer;
+	Buffer fresh_buffer;
 	GenericXLogState *state;
-	HmMeta	   *meta;
-	HmDirectory *directory,
-			   *fresh;
-	Page		page;
+	HmMeta *meta;
+	HmDirectory *directory, *fresh;
+	Page page;
 	HmDirectoryEntry added;
-	uint32		keep;
-	int			i;
+	uint32 keep;
+	int i;
 
 	/* If the list of free extents is damaged, it may have named the page that is locked. */
 	if (block == fresh_block)
@@ -46,8 +45,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	buffer = ReadBuffer(index, block);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	hm_directory_check(index, buffer);
-	fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
-									  RBM_ZERO_AND_LOCK, NULL);
+	fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block, RBM_ZERO_AND_LOCK, NULL);
 	hm_page_withdraw(BufferGetPage(fresh_buffer));
 
 	state = GenericXLogStart(index);
@@ -58,7 +56,8 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	fresh = hm_page_directory(page);
 
 	/* Ascending loads add at the end; otherwise split in halves. */
-	i = hm_directory_search(meta->root, meta->root_count, hm_directory_low(&directory->entries[0]), true);
+	i = hm_directory_search(meta->root, meta->root_count, hm_directory_low(&directory->entries[0]),
+							true);
 	keep = i == (int) meta->root_count - 1 ? directory->count * 9 / 10 : directory->count / 2;
 
 	fresh->count = directory->count - keep;
@@ -84,11 +83,11 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 static void
 directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 {
-	Buffer		fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
-												  RBM_ZERO_AND_LOCK, NULL);
+	Buffer fresh_buffer =
+		ReadBufferExtended(index, MAIN_FORKNUM, fresh_block, RBM_ZERO_AND_LOCK, NULL);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
-	Page		page = GenericXLogRegisterBuffer(state, fresh_buffer, GENERIC_XLOG_FULL_IMAGE);
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
+	Page page = GenericXLogRegisterBuffer(state, fresh_buffer, GENERIC_XLOG_FULL_IMAGE);
 	HmDirectory *fresh = hm_page_directory(page);
 
 	hm_page_withdraw(BufferGetPage(fresh_buffer));
@@ -111,9 +110,10 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
  * InvalidBlockNumber, and unlocks all.
  */
 static bool
-lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_block, HmDirectoryEdit *edit)
+lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_block,
+			   HmDirectoryEdit *edit)
 {
-	HmMeta	   *meta;
+	HmMeta *meta;
 	BlockNumber block;
 
 	edit->meta = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
@@ -140,11 +140,9 @@ lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_bloc
 
 	UnlockReleaseBuffer(edit->page);
 	if (meta->root_count == HM_ROOT_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("directory of index \"%s\" is full",
-						RelationGetRelationName(index)),
-				 errhint("REINDEX packs segments and frees room.")));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("directory of index \"%s\" is full", RelationGetRelationName(index)),
+						errhint("REINDEX packs segments and frees room.")));
 	if (BlockNumberIsValid(fresh_block))
 		directory_split(index, edit->meta, block, fresh_block);
 	UnlockReleaseBuffer(edit->meta);
@@ -180,7 +178,7 @@ edit_entries(HmDirectoryEdit *edit, uint32 *count)
 	}
 	else
 	{
-		HmMeta	   *meta = hm_page_meta(BufferGetPage(edit->meta));
+		HmMeta *meta = hm_page_meta(BufferGetPage(edit->meta));
 
 		*count = meta->root_count;
 		return meta->root;
@@ -190,7 +188,7 @@ edit_entries(HmDirectoryEdit *edit, uint32 *count)
 bool
 hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
 {
-	uint32		count;
+	uint32 count;
 	HmDirectoryEntry *entries = edit_entries(edit, &count);
 
 	/* The first segment of a part begins at its start, so it is here. */
@@ -210,12 +208,13 @@ hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
 static bool
 next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 {
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(edit->meta));
+	HmMeta *meta = hm_page_meta(BufferGetPage(edit->meta));
 	HmDirectory *directory = hm_page_directory(BufferGetPage(edit->page));
-	int			next = hm_directory_search(meta->root, meta->root_count,
-									  hm_directory_low(&directory->entries[0]), true) + 1;
-	Buffer		buffer;
-	bool		result;
+	int next = hm_directory_search(meta->root, meta->root_count,
+								   hm_directory_low(&directory->entries[0]), true) +
+			   1;
+	Buffer buffer;
+	bool result;
 
 	if (next >= (int) meta->root_count)
 		return false;
@@ -236,21 +235,20 @@ next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 bool
 hm_directory_leads_to(HmDirectoryEdit *edit, HmPosition low, BlockNumber block, uint64 stamp)
 {
-	uint32		count;
+	uint32 count;
 	HmDirectoryEntry *entries = edit_entries(edit, &count);
-	int			i = hm_directory_search(entries, (int) count, low, true);
+	int i = hm_directory_search(entries, (int) count, low, true);
 
 	return i >= 0 && hm_position_cmp(hm_directory_low(&entries[i]), low) == 0 &&
-		entries[i].block == block && entries[i].stamp == (uint32) stamp;
+		   entries[i].block == block && entries[i].stamp == (uint32) stamp;
 }
 
 bool
-hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
-					  BlockNumber block)
+hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low, BlockNumber block)
 {
-	uint32		count;
+	uint32 count;
 	HmDirectoryEntry *entries = edit_entries(edit, &count);
-	int			i = hm_directory_search(entries, (int) count, low, true);
+	int i = hm_directory_search(entries, (int) count, low, true);
 
 	if (i + 1 < (int) count)
 		return entries[i + 1].block == block;
@@ -261,7 +259,7 @@ bool
 hm_directory_could_join(Relation index, HmPosition low, BlockNumber block)
 {
 	HmDirectoryEdit edit;
-	bool		result;
+	bool result;
 
 	hm_directory_begin(index, low, 0, &edit);
 	result = hm_directory_has_next(index, &edit, low, block);
@@ -273,12 +271,12 @@ void
 hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 				   const HmDirectoryEntry *entries, int count)
 {
-	HmMeta	   *meta = NULL;
+	HmMeta *meta = NULL;
 	HmDirectoryEntry *target;
-	uint32	   *target_count;
-	int			i;
-	int			here = replaced;	/* of those, entries on this page */
-	bool		leads = false;	/* the entries come before all others */
+	uint32 *target_count;
+	int i;
+	int here = replaced; /* of those, entries on this page */
+	bool leads = false;  /* the entries come before all others */
 
 	if (BufferIsValid(edit->page))
 	{
@@ -325,8 +323,8 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 	i = hm_directory_search(target, (int) *target_count, hm_directory_low(&entries[0]), true);
 	if (replaced == 0)
 		i++;
-	Assert(replaced == 0 ||
-		   (i >= 0 && hm_position_cmp(hm_directory_low(&target[i]), hm_directory_low(&entries[0])) == 0));
+	Assert(replaced == 0 || (i >= 0 && hm_position_cmp(hm_directory_low(&target[i]),
+													   hm_directory_low(&entries[0])) == 0));
 	memmove(&target[i + count], &target[i + here],
 			(*target_count - i - here) * sizeof(HmDirectoryEntry));
 	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));

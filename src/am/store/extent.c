@@ -22,7 +22,7 @@
  * Fewer blocks than this, if they are less than a sixteenth of the file, are not worth a
  * truncation.
  */
-#define TRUNCATE_MIN		1000
+#define TRUNCATE_MIN 1000
 
 /*
  * The number of the extent on the list to take blocks from, or -1 if none is long enough: the one
@@ -31,7 +31,7 @@
 static int
 choose_from_list(const HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber next)
 {
-	int			best = -1;
+	int best = -1;
 
 	for (uint32 i = 0; i < meta->free_count; i++)
 	{
@@ -39,7 +39,8 @@ choose_from_list(const HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber
 			continue;
 		if (meta->free[i].start == next)
 			return (int) i;
-		if (best < 0 || (use == HM_EXTENT_FOR_FEW && meta->free[i].length < meta->free[best].length))
+		if (best < 0 ||
+			(use == HM_EXTENT_FOR_FEW && meta->free[i].length < meta->free[best].length))
 			best = (int) i;
 	}
 	return best;
@@ -54,7 +55,7 @@ static BlockNumber
 extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber next)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	int			best = choose_from_list(meta, length, use, next);
+	int best = choose_from_list(meta, length, use, next);
 	BlockNumber start;
 
 	if (best < 0)
@@ -84,10 +85,9 @@ extend_file(Relation index, BlockNumber start, uint32 length)
 	HmAlignedPage zero;
 
 	if (length > MaxBlockNumber - start - 2)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot extend index \"%s\" beyond %u blocks",
-						RelationGetRelationName(index), MaxBlockNumber)));
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("cannot extend index \"%s\" beyond %u blocks",
+							   RelationGetRelationName(index), MaxBlockNumber)));
 	memset(zero.data, 0, BLCKSZ);
 	for (uint32 i = 0; i < length; i++)
 		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, start + i, zero.data, false);
@@ -97,8 +97,8 @@ extend_file(Relation index, BlockNumber start, uint32 length)
 static bool
 ends_empty(Relation index, BlockNumber blocks)
 {
-	Buffer		buffer = ReadBuffer(index, blocks - 1);
-	bool		empty;
+	Buffer buffer = ReadBuffer(index, blocks - 1);
+	bool empty;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	empty = PageIsNew(BufferGetPage(buffer));
@@ -116,7 +116,7 @@ ends_empty(Relation index, BlockNumber blocks)
 static void
 log_last_block(Relation index, BlockNumber blocks)
 {
-	Buffer		buffer = ReadBuffer(index, blocks - 1);
+	Buffer buffer = ReadBuffer(index, blocks - 1);
 
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	if (PageIsNew(BufferGetPage(buffer)))
@@ -134,7 +134,7 @@ log_last_block(Relation index, BlockNumber blocks)
 static BlockNumber
 extent_from_file(Relation index, uint32 length)
 {
-	bool		lock = !RELATION_IS_LOCAL(index);
+	bool lock = !RELATION_IS_LOCAL(index);
 	BlockNumber start;
 
 	HM_FAULT(extent_extend_begun);
@@ -153,9 +153,9 @@ extent_from_file(Relation index, uint32 length)
 BlockNumber
 hm_extent_allocate(Relation index, uint32 length, HmExtentUse use, BlockNumber next)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
 	BlockNumber start = extent_from_list(index, meta, length, use, next);
 
 	if (BlockNumberIsValid(start))
@@ -174,9 +174,9 @@ hm_extent_allocate(Relation index, uint32 length, HmExtentUse use, BlockNumber n
 bool
 hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
-	bool		result = false;
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
+	bool result = false;
 
 	for (uint32 i = 0; i < meta->free_count && !result; i++)
 		result = meta->free[i].length >= length && meta->free[i].start + length <= limit;
@@ -191,11 +191,11 @@ hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit)
 static void
 extent_to_list(HmMeta *meta, HmExtent extent)
 {
-	uint32		i = 0;
+	uint32 i = 0;
 
 	if (meta->free_count == HM_FREE_MAX)
 	{
-		uint32		shortest = 0;
+		uint32 shortest = 0;
 
 		for (uint32 j = 1; j < meta->free_count; j++)
 		{
@@ -211,8 +211,7 @@ extent_to_list(HmMeta *meta, HmExtent extent)
 
 	while (i < meta->free_count && meta->free[i].start < extent.start)
 		i++;
-	memmove(&meta->free[i + 1], &meta->free[i],
-			(meta->free_count - i) * sizeof(HmExtent));
+	memmove(&meta->free[i + 1], &meta->free[i], (meta->free_count - i) * sizeof(HmExtent));
 	meta->free[i] = extent;
 	meta->free_count++;
 
@@ -224,22 +223,20 @@ extent_to_list(HmMeta *meta, HmExtent extent)
 		memmove(&meta->free[i + 1], &meta->free[i + 2],
 				(meta->free_count - i - 1) * sizeof(HmExtent));
 	}
-	if (i > 0 &&
-		meta->free[i - 1].start + meta->free[i - 1].length == meta->free[i].start)
+	if (i > 0 && meta->free[i - 1].start + meta->free[i - 1].length == meta->free[i].start)
 	{
 		meta->free[i - 1].length += meta->free[i].length;
 		meta->free_count--;
-		memmove(&meta->free[i], &meta->free[i + 1],
-				(meta->free_count - i) * sizeof(HmExtent));
+		memmove(&meta->free[i], &meta->free[i + 1], (meta->free_count - i) * sizeof(HmExtent));
 	}
 }
 
 void
 hm_extent_free(Relation index, const HmExtent *extents, int count)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
 
 	for (int i = 0; i < count; i++)
 		extent_to_list(meta, extents[i]);
@@ -252,10 +249,10 @@ hm_extent_free(Relation index, const HmExtent *extents, int count)
 uint64
 hm_stamp_allocate(Relation index)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
-	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
-	uint64		stamp = meta->next_stamp++;
+	HmMeta *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	uint64 stamp = meta->next_stamp++;
 
 	GenericXLogFinish(state);
 	UnlockReleaseBuffer(buffer);
@@ -280,25 +277,24 @@ extents_in_use(Relation index, int *count)
 {
 	HmListedSegment *segments;
 	BlockNumber *pages;
-	int			segment_count,
-				page_count;
-	int			room;
-	HtWidth		width = hm_cache(index, false)->width;
-	HmExtent   *used;
+	int segment_count, page_count;
+	int room;
+	HtWidth width = hm_cache(index, false)->width;
+	HmExtent *used;
 
 	segments = hm_segments_list(index, &segment_count, &pages, &page_count);
 	room = 1 + page_count + segment_count * 2;
 	used = palloc_extended(room * sizeof(HmExtent), MCXT_ALLOC_HUGE);
 	*count = 0;
 
-	used[(*count)++] = (HmExtent) {HM_METAPAGE_BLKNO, 1};
+	used[(*count)++] = (HmExtent){HM_METAPAGE_BLKNO, 1};
 	for (int i = 0; i < page_count; i++)
-		used[(*count)++] = (HmExtent) {pages[i], 1};
+		used[(*count)++] = (HmExtent){pages[i], 1};
 
 	for (int i = 0; i < segment_count; i++)
 	{
-		Buffer		buffer;
-		HmSegment  *segment;
+		Buffer buffer;
+		HmSegment *segment;
 
 		CHECK_FOR_INTERRUPTS();
 		hm_block_check(index, segments[i].block);
@@ -326,8 +322,8 @@ extents_in_use(Relation index, int *count)
  * Errors: index_corrupted.
  */
 static BlockNumber
-extents_complement(Relation index, const HmExtent *used, int count,
-				   BlockNumber blocks, HmMeta *list)
+extents_complement(Relation index, const HmExtent *used, int count, BlockNumber blocks,
+				   HmMeta *list)
 {
 	BlockNumber next = 0;
 	BlockNumber result = 0;
@@ -343,7 +339,7 @@ extents_complement(Relation index, const HmExtent *used, int count,
 							 RelationGetRelationName(index), start);
 		if (start > next)
 		{
-			extent_to_list(list, (HmExtent) {next, start - next});
+			extent_to_list(list, (HmExtent){next, start - next});
 			result += start - next;
 		}
 		if (i < count)
@@ -380,8 +376,8 @@ log_end(Relation index, BlockNumber used, BlockNumber blocks, bool leave)
 static void
 write_list(Relation index, const HmMeta *list)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
 
 	if (meta->free_count != list->free_count ||
 		memcmp(meta->free, list->free, sizeof(list->free)) != 0)
@@ -402,10 +398,10 @@ HmSweep
 hm_extents_sweep(Relation index, bool leave_end)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	HmSweep		result = {0, blocks};
-	HmExtent   *used;
-	int			count;
-	HmMeta	   *list;
+	HmSweep result = {0, blocks};
+	HmExtent *used;
+	int count;
+	HmMeta *list;
 
 	if (!hm_allocation_keep_out(index))
 		return result;
@@ -415,8 +411,7 @@ hm_extents_sweep(Relation index, bool leave_end)
 	used = extents_in_use(index, &count);
 	result.end = log_end(index, used_end(used, count), blocks, leave_end);
 	list = palloc0(sizeof(HmMeta));
-	result.free = blocks - result.end +
-		extents_complement(index, used, count, result.end, list);
+	result.free = blocks - result.end + extents_complement(index, used, count, result.end, list);
 	write_list(index, list);
 	hm_allocation_let_in(index);
 
@@ -428,12 +423,12 @@ hm_extents_sweep(Relation index, bool leave_end)
 BlockNumber
 hm_extents_free_end(Relation index, BlockNumber end)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	Buffer buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta *meta = hm_page_meta(BufferGetPage(buffer));
 
 	if (meta->free_count > 0)
 	{
-		HmExtent   *last = &meta->free[meta->free_count - 1];
+		HmExtent *last = &meta->free[meta->free_count - 1];
 
 		if (last->start + last->length == end)
 			end = last->start;
@@ -447,8 +442,8 @@ hm_extents_end(Relation index, BlockNumber most)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	BlockNumber result = hm_extents_free_end(index, blocks);
-	HmExtent   *used;
-	int			count;
+	HmExtent *used;
+	int count;
 
 	/* If the sweep has left them alone the list does not have them. */
 	if (result < blocks || !ends_empty(index, blocks))

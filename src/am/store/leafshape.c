@@ -22,10 +22,10 @@
 #include "am/store/store.h"
 
 /* TIDs are given a width that also suits blocks that are higher by one part in so many. */
-#define TID_ROOM	4
+#define TID_ROOM 4
 
 /* From so many entries on, their own distances say more than those of their neighbours. */
-#define OWN_STEP_MIN	8
+#define OWN_STEP_MIN 8
 
 int
 hm_leaf_target(Relation index, HtLeafShape shape)
@@ -102,7 +102,7 @@ hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, int *n)
 int
 hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width, HtEntry *entries)
 {
-	int			n;
+	int n;
 	const char *problem = hm_leaf_problem(page, width, entries, &n);
 
 	if (problem != NULL)
@@ -134,8 +134,8 @@ hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n)
 int
 hm_tid_bytes(const HtEntry *entries, uint64 n)
 {
-	uint64		offsets = 0;
-	uint64		block = 0;
+	uint64 offsets = 0;
+	uint64 block = 0;
 
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -163,9 +163,9 @@ hm_key_step(const HtEntry *entries, uint64 n)
 static bool
 can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, HT_KEY step)
 {
-	uint64		more = Max((uint64) ht_leaf_capacity(shape), n) - n;
-	HT_KEY		last = n == 0 ? shape.base : entries[n - 1].key;
-	HT_KEY		rest;
+	uint64 more = Max((uint64) ht_leaf_capacity(shape), n) - n;
+	HT_KEY last = n == 0 ? shape.base : entries[n - 1].key;
+	HT_KEY rest;
 
 	if (!ht_leaf_fits_key(shape, last))
 		return false;
@@ -186,17 +186,18 @@ likely_step(const HtEntry *entries, uint64 n, HT_KEY step)
  * the end of the part if that is NULL.
  */
 static bool
-is_wide_enough(HtLeafShape shape, const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step)
+is_wide_enough(HtLeafShape shape, const HtEntry *high, const HtEntry *entries, uint64 n,
+			   HT_KEY step)
 {
 	return (high != NULL && reaches(shape, *high)) ||
-		((high == NULL || HM_SOFT_BOUNDS) && can_grow(shape, entries, n, step));
+		   ((high == NULL || HM_SOFT_BOUNDS) && can_grow(shape, entries, n, step));
 }
 
 HtLeafShape
 hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *entries, int n,
 			  HT_KEY step)
 {
-	int			tid_bytes = hm_tid_bytes(entries, (uint64) n);
+	int tid_bytes = hm_tid_bytes(entries, (uint64) n);
 	HtLeafShape result = ht_leaf_shape(8 * (int) width, tid_bytes, low.key);
 
 	step = likely_step(entries, (uint64) n, step);
@@ -216,7 +217,8 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
 	 * narrow: it will be split soon, or closed.
 	 */
 	while ((high == NULL || HM_SOFT_BOUNDS) && ht_leaf_capacity(result) < n && result.bits > 0 &&
-		   ht_leaf_fits_key(ht_leaf_shape(narrower(result.bits), tid_bytes, low.key), entries[n - 1].key))
+		   ht_leaf_fits_key(ht_leaf_shape(narrower(result.bits), tid_bytes, low.key),
+							entries[n - 1].key))
 		result = ht_leaf_shape(narrower(result.bits), tid_bytes, low.key);
 	return result;
 }
@@ -230,10 +232,8 @@ static uint64
 entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntry *entries,
 			   uint64 n, HT_KEY step)
 {
-	uint64		target = Max(1, ht_leaf_capacity(shape) * percent / 100);
-	uint64		low = 0,
-				middle,
-				end;
+	uint64 target = Max(1, ht_leaf_capacity(shape) * percent / 100);
+	uint64 low = 0, middle, end;
 
 	if (n <= target)
 	{
@@ -259,9 +259,9 @@ hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low, const HtEntr
 			   const HtEntry *entries, uint64 n, HT_KEY step, uint32 max, HmLeafPlan *plan,
 			   uint64 *planned)
 {
-	int			tid_bytes = hm_tid_bytes(entries, n);
-	uint64		done = 0;
-	uint32		leaves = 0;
+	int tid_bytes = hm_tid_bytes(entries, n);
+	uint64 done = 0;
+	uint32 leaves = 0;
 
 	*planned = n;
 	if (n == 0)
@@ -273,17 +273,18 @@ hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low, const HtEntr
 	do
 	{
 		HtLeafShape best = ht_leaf_shape(8 * (int) width, tid_bytes, low.key);
-		uint64		most = Min(n - done, Max(1, ht_leaf_capacity(best) * percent / 100));
+		uint64 most = Min(n - done, Max(1, ht_leaf_capacity(best) * percent / 100));
 
 		/* Of two classes with as many entries the narrower one has more room. */
 		for (int bits = best.bits; bits > 0;)
 		{
 			HtLeafShape shape;
-			uint64		here;
+			uint64 here;
 
 			bits = narrower(bits);
 			shape = ht_leaf_shape(bits, tid_bytes, low.key);
-			here = entries_within(shape, bits == 0 ? single : percent, high, entries + done, n - done, step);
+			here = entries_within(shape, bits == 0 ? single : percent, high, entries + done,
+								  n - done, step);
 
 			if (here >= most)
 			{

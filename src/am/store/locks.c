@@ -31,17 +31,17 @@
  * Page numbers that stand for locks which belong to no page.  The file never has the last
  * three blocks that a file could have, see hm_extent_allocate().
  */
-#define HM_ALLOCATION_BLKNO		MaxBlockNumber
-#define HM_FIRST_DOOR_BLKNO		HM_METAPAGE_BLKNO
-#define HM_SECOND_DOOR_BLKNO	(MaxBlockNumber - 1)
-#define HM_MOVER_BLKNO			(MaxBlockNumber - 2)
+#define HM_ALLOCATION_BLKNO MaxBlockNumber
+#define HM_FIRST_DOOR_BLKNO HM_METAPAGE_BLKNO
+#define HM_SECOND_DOOR_BLKNO (MaxBlockNumber - 1)
+#define HM_MOVER_BLKNO (MaxBlockNumber - 2)
 
 /*
  * The time between two looks doubles from the least to the most, in microseconds.  A mover keeps
  * writers out for about a millisecond, so the first looks come soon.
  */
-#define HM_PAUSE_MIN_US			50L
-#define HM_PAUSE_MAX_US			2000L
+#define HM_PAUSE_MIN_US 50L
+#define HM_PAUSE_MAX_US 2000L
 
 /* ----------------------------------------------------------------
  *		Waiting
@@ -51,7 +51,7 @@
 void
 hm_pause(int *pauses, const char *event)
 {
-	long		us = HM_PAUSE_MIN_US;
+	long us = HM_PAUSE_MIN_US;
 
 	for (int i = 0; i < *pauses && us < HM_PAUSE_MAX_US; i++)
 		us *= 2;
@@ -78,7 +78,7 @@ hm_pause(int *pauses, const char *event)
 static void
 lock_page(Relation index, BlockNumber block, LOCKMODE mode, const char *event)
 {
-	int			pauses = 0;
+	int pauses = 0;
 
 	while (!ConditionalLockPage(index, block, mode))
 		hm_pause(&pauses, event);
@@ -176,7 +176,7 @@ hm_allocation_let_in(Relation index)
 static bool
 enter_by(Relation index, BlockNumber door)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	if (!ConditionalLockPage(index, door, ShareLock))
 		return false;
@@ -220,10 +220,10 @@ hm_visibility_gate_leave(Relation index, BlockNumber door)
 static void
 drain_door(Relation index, BlockNumber door)
 {
-	int			nest_level = NewGUCNestLevel();
+	int nest_level = NewGUCNestLevel();
 
-	(void) set_config_option("lock_timeout", "0", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("lock_timeout", "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
 	LockPage(index, door, ExclusiveLock);
 	AtEOXact_GUC(false, nest_level);
 	UnlockPage(index, door, ExclusiveLock);

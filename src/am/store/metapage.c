@@ -28,7 +28,8 @@ fields_write(Relation index, const HmFields *fields, HmMeta *meta)
 		meta->columns[i].type = hm_key_type_id(field->type);
 		meta->columns[i].bits = field->bits;
 		meta->columns[i].flags = (field->descending ? HM_COLUMN_DESCENDING : 0) |
-			(field->nulls_low ? HM_COLUMN_NULLS_LOW : 0) | (field->in_gap ? HM_COLUMN_NULL_IN_GAP : 0);
+								 (field->nulls_low ? HM_COLUMN_NULLS_LOW : 0) |
+								 (field->in_gap ? HM_COLUMN_NULL_IN_GAP : 0);
 	}
 }
 
@@ -38,10 +39,11 @@ flags_are_sound(const HmField *field, uint16 flags, bool is_key)
 {
 	if (flags == 0)
 		return true;
-	return is_key && (flags & ~(HM_COLUMN_DESCENDING | HM_COLUMN_NULLS_LOW | HM_COLUMN_NULL_IN_GAP)) == 0 &&
-		field->type->ordered && hm_field_is_ordered(field) &&
-		(!field->in_gap || (field->type->has_gap && !hm_field_is_whole(field))) &&
-		(!field->nulls_low || hm_field_tells_null(field));
+	return is_key &&
+		   (flags & ~(HM_COLUMN_DESCENDING | HM_COLUMN_NULLS_LOW | HM_COLUMN_NULL_IN_GAP)) == 0 &&
+		   field->type->ordered && hm_field_is_ordered(field) &&
+		   (!field->in_gap || (field->type->has_gap && !hm_field_is_whole(field))) &&
+		   (!field->nulls_low || hm_field_tells_null(field));
 }
 
 /*
@@ -59,29 +61,35 @@ included_type(const HmKeyType *type, Oid id, Form_pg_attribute attribute)
 	if (type != NULL && hm_key_type_id(type) == id)
 		return type;
 	kept = hm_field_type_lookup(id);
-	return kept != NULL && kept->returnable && attribute->attbyval && kept->bits == 8 * attribute->attlen ? kept : NULL;
+	return kept != NULL && kept->returnable && attribute->attbyval &&
+				   kept->bits == 8 * attribute->attlen ?
+			   kept :
+			   NULL;
 }
 
 static bool
 fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta, HmFields *fields)
 {
-	int			shift = 0;
-	int			most = meta->width == HT_WIDTH128 ? 128 : 64;
+	int shift = 0;
+	int most = meta->width == HT_WIDTH128 ? 128 : 64;
 
-	*fields = (HmFields) {.width = (HtWidth) meta->width,.count = meta->key_columns + meta->included_columns};
+	*fields = (HmFields){.width = (HtWidth) meta->width,
+						 .count = meta->key_columns + meta->included_columns};
 	if (meta->key_columns != IndexRelationGetNumberOfKeyAttributes(index) ||
 		fields->count != IndexRelationGetNumberOfAttributes(index) ||
 		fields->count > HM_MAX_KEY_COLUMNS)
 		return false;
 	if (fields->count == 1 ? fields->width != types->of[0]->width :
-		fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)
+							 fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)
 		return false;
 	for (int i = fields->count - 1; i >= 0; i--)
 	{
-		HmField    *field = &fields->fields[i];
+		HmField *field = &fields->fields[i];
 
-		field->type = i < meta->key_columns ? types->of[i] :
-			included_type(types->of[i], meta->columns[i].type, TupleDescAttr(RelationGetDescr(index), i));
+		field->type = i < meta->key_columns ?
+						  types->of[i] :
+						  included_type(types->of[i], meta->columns[i].type,
+										TupleDescAttr(RelationGetDescr(index), i));
 		if (field->type == NULL)
 			return false;
 		field->bits = (uint8) meta->columns[i].bits;
@@ -89,9 +97,10 @@ fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta,
 		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;
 		field->nulls_low = (meta->columns[i].flags & HM_COLUMN_NULLS_LOW) != 0;
 		field->in_gap = (meta->columns[i].flags & HM_COLUMN_NULL_IN_GAP) != 0;
-		if (meta->columns[i].type != hm_key_type_id(field->type) ||
-			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift ||
-			!flags_are_sound(field, meta->columns[i].flags, fields->count > 1 && i < meta->key_columns))
+		if (meta->columns[i].type != hm_key_type_id(field->type) || meta->columns[i].bits < 1 ||
+			meta->columns[i].bits > most - shift ||
+			!flags_are_sound(field, meta->columns[i].flags,
+							 fields->count > 1 && i < meta->key_columns))
 			return false;
 		shift += field->bits;
 	}
@@ -101,9 +110,9 @@ fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta,
 void
 hm_meta_init(Relation index, Page page)
 {
-	HmMeta	   *meta = hm_page_meta(page);
-	int16		option = index->rd_indoption[0];
-	HmFields	fields;
+	HmMeta *meta = hm_page_meta(page);
+	int16 option = index->rd_indoption[0];
+	HmFields fields;
 
 	hm_page_init(page, HM_PAGE_META, 0, InvalidBlockNumber, HM_PART_KEYS);
 	meta->magic = HM_MAGIC;
@@ -145,8 +154,8 @@ typedef enum MetaProblem
 static MetaProblem
 meta_problem(Relation index, const HmColumnTypes *types, Page page)
 {
-	HmMeta	   *meta = hm_page_meta(page);
-	HmFields	fields;
+	HmMeta *meta = hm_page_meta(page);
+	HmFields fields;
 
 	/* The special area, too, differs between versions. */
 	if (!PageIsNew(page) && meta->magic == HM_MAGIC && meta->endian == HM_ENDIAN_MARKER &&
@@ -162,8 +171,8 @@ meta_problem(Relation index, const HmColumnTypes *types, Page page)
 		return META_OTHER_TYPE;
 	if (!fields_from_meta(index, types, meta, &fields))
 		return META_OTHER_COLUMNS;
-	if (meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
-		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
+	if (meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT || meta->depth > 1 ||
+		(meta->depth == 1 && meta->root_count == 0) ||
 		meta->root_count > HM_ROOT_BYTES / hm_directory_entry_size((HtWidth) meta->width) ||
 		meta->free_count > HM_FREE_MAX)
 		return META_BAD_COUNT;
@@ -173,8 +182,8 @@ meta_problem(Relation index, const HmColumnTypes *types, Page page)
 static void
 meta_check(Relation index, const HmColumnTypes *types, Buffer buffer)
 {
-	Page		page = BufferGetPage(buffer);
-	HmMeta	   *meta = hm_page_meta(page);
+	Page page = BufferGetPage(buffer);
+	HmMeta *meta = hm_page_meta(page);
 
 	switch (meta_problem(index, types, page))
 	{
@@ -192,16 +201,18 @@ meta_check(Relation index, const HmColumnTypes *types, Buffer buffer)
 			break;
 		case META_NO_HARMONIA:
 			hm_report_damage("Magic number, byte order or block size does not match.",
-							 "index \"%s\" is not a harmonia index", RelationGetRelationName(index));
+							 "index \"%s\" is not a harmonia index",
+							 RelationGetRelationName(index));
 			break;
 		case META_OTHER_LIMITS:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("index \"%s\" has flags %d, this harmonia reads flags %d",
-							RelationGetRelationName(index), meta->flags, HM_META_LIMITS),
-					 errdetail("Flag %d is set by a harmonia for tests, compiled with SMALL_LIMITS=1.",
-							   HM_META_SMALL_LIMITS),
-					 errhint("Install the harmonia that the index was built with, or REINDEX.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has flags %d, this harmonia reads flags %d",
+						RelationGetRelationName(index), meta->flags, HM_META_LIMITS),
+				 errdetail("Flag %d is set by a harmonia for tests, compiled with SMALL_LIMITS=1.",
+						   HM_META_SMALL_LIMITS),
+				 errhint("Install the harmonia that the index was built with, or REINDEX.")));
 			break;
 		case META_OTHER_TYPE:
 			hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
@@ -243,8 +254,8 @@ static bool
 meta_is_sound(Relation index)
 {
 	HmColumnTypes types;
-	Buffer		buffer;
-	bool		result;
+	Buffer buffer;
+	bool result;
 
 	if (!block_is_readable(index, HM_METAPAGE_BLKNO))
 		return false;
@@ -263,7 +274,7 @@ meta_is_sound(Relation index)
 static Buffer
 lock_meta(Relation index, int lock, HmColumnTypes *types)
 {
-	Buffer		buffer;
+	Buffer buffer;
 
 	AssertNoContentLock();
 	hm_column_types(index, types);
@@ -284,10 +295,10 @@ hm_meta_buffer(Relation index, int lock)
 HmCache *
 hm_cache(Relation index, bool renew)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 	HmColumnTypes types;
-	Buffer		buffer;
-	HmMeta	   *meta;
+	Buffer buffer;
+	HmMeta *meta;
 
 	AssertNoContentLock();
 	if (cache != NULL && !renew)

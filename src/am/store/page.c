@@ -16,7 +16,7 @@
 void
 hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPart part)
 {
-	HmSpecial  *special;
+	HmSpecial *special;
 
 	PageInit(page, BLCKSZ, sizeof(HmSpecial));
 
@@ -45,49 +45,43 @@ hm_page_withdraw(Page page)
 bool
 hm_page_is(Page page, HmPageKind kind)
 {
-	return !PageIsNew(page) &&
-		PageGetSpecialSize(page) == sizeof(HmSpecial) &&
-		hm_page_special(page)->page_id == HM_PAGE_ID &&
-		hm_page_special(page)->kind == kind;
+	return !PageIsNew(page) && PageGetSpecialSize(page) == sizeof(HmSpecial) &&
+		   hm_page_special(page)->page_id == HM_PAGE_ID && hm_page_special(page)->kind == kind;
 }
 
 bool
 hm_page_is_segment_of(Page page, uint32 stamp)
 {
-	return hm_page_is(page, HM_PAGE_SEGMENT) &&
-		(uint32) hm_page_segment(page)->stamp == stamp;
+	return hm_page_is(page, HM_PAGE_SEGMENT) && (uint32) hm_page_segment(page)->stamp == stamp;
 }
 
 bool
 hm_segment_is_alive(Page page, uint64 stamp)
 {
-	return hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == stamp &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+	return hm_page_is(page, HM_PAGE_SEGMENT) && hm_page_segment(page)->stamp == stamp &&
+		   !(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
 }
 
 bool
 hm_segment_is_open(Page page, uint64 stamp)
 {
-	uint64		word = *(volatile uint64 *) hm_page_segment(page);
+	uint64 word = *(volatile uint64 *) hm_page_segment(page);
 	struct
 	{
-		uint64		stamp:56,
-					state:8;
-	}			first;
+		uint64 stamp : 56, state : 8;
+	} first;
 
 	StaticAssertStmt(sizeof(first) == sizeof(word), "stamp and state are not one word");
 	memcpy(&first, &word, sizeof(first));
 	pg_read_barrier();
 	return first.stamp == stamp && first.state == 0 &&
-		((volatile HmSpecial *) hm_page_special(page))->stamp == stamp;
+		   ((volatile HmSpecial *) hm_page_special(page))->stamp == stamp;
 }
 
 bool
 hm_segment_is_alive_for(Page page, uint32 stamp)
 {
-	return hm_page_is_segment_of(page, stamp) &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+	return hm_page_is_segment_of(page, stamp) && !(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
 }
 
 void

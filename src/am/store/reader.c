@@ -11,8 +11,7 @@
 #include "am/reader.h"
 
 void
-hm_reader_begin(HmReader *reader, Relation index, Buffer header, HtWidth width,
-				HmPinFunction pin)
+hm_reader_begin(HmReader *reader, Relation index, Buffer header, HtWidth width, HmPinFunction pin)
 {
 	hm_segment_check(index, header, width);
 	reader->index = index;
@@ -49,7 +48,7 @@ hm_reader_end(HmReader *reader)
 static void
 check_own_block(Relation index, Buffer header, BlockNumber block)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
 
 	if (block >= segment->leaf_base && block - segment->leaf_base < segment->leaf_room)
 		return;
@@ -71,9 +70,9 @@ check_own_block(Relation index, Buffer header, BlockNumber block)
 const char *
 hm_reader_node(HmReader *reader, uint32 node)
 {
-	HmSegment  *segment = reader->segment;
-	uint32		offset;
-	uint32		number = hm_node_page(segment, reader->width, node, &offset);
+	HmSegment *segment = reader->segment;
+	uint32 offset;
+	uint32 number = hm_node_page(segment, reader->width, node, &offset);
 
 	if (number == 0)
 		return (const char *) BufferGetPage(reader->header) + offset;
@@ -94,7 +93,7 @@ hm_reader_node(HmReader *reader, uint32 node)
 HmAuxiliary *
 hm_reader_auxiliary(HmReader *reader, uint32 node)
 {
-	HmSegment  *segment = reader->segment;
+	HmSegment *segment = reader->segment;
 	BlockNumber block = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 
 	release(&reader->auxiliary_page);
@@ -111,13 +110,13 @@ int
 hm_reader_search(const HmReader *reader, const char *node, HtEntry entry, bool before,
 				 HtEntry *upper, bool *bounded)
 {
-	int			fanout = reader->segment->fanout;
-	int			child = before ? ht_node_count_lt(node, reader->width, fanout, entry) :
-		ht_node_count_le(node, reader->width, fanout, entry);
+	int fanout = reader->segment->fanout;
+	int child = before ? ht_node_count_lt(node, reader->width, fanout, entry) :
+						 ht_node_count_le(node, reader->width, fanout, entry);
 
 	if (upper != NULL && child < fanout - 1)
 	{
-		HtEntry		separator = ht_node_get(node, reader->width, fanout, child);
+		HtEntry separator = ht_node_get(node, reader->width, fanout, child);
 
 		if (separator.tid != HT_TID_MAX)
 		{
@@ -142,14 +141,14 @@ report_child(HmReader *reader, uint32 node, uint32 child)
 uint32
 hm_reader_bottom(HmReader *reader, HtEntry entry, bool before, HtEntry *upper, bool *bounded)
 {
-	HmSegment  *segment = reader->segment;
-	uint32		node = 0;
+	HmSegment *segment = reader->segment;
+	uint32 node = 0;
 
 	while (node < segment->bottom_start)
 	{
-		uint32		child = segment->child_region[node] +
-			hm_reader_search(reader, hm_reader_node(reader, node), entry, before,
-							 upper, bounded);
+		uint32 child =
+			segment->child_region[node] +
+			hm_reader_search(reader, hm_reader_node(reader, node), entry, before, upper, bounded);
 
 		if (child <= node || child >= segment->nodes)
 			report_child(reader, node, child);
@@ -161,8 +160,8 @@ hm_reader_bottom(HmReader *reader, HtEntry entry, bool before, HtEntry *upper, b
 BlockNumber
 hm_reader_child(HmReader *reader, uint32 node, int i)
 {
-	HmSegment  *segment = reader->segment;
-	uint32		child = segment->child_region[node] + i;
+	HmSegment *segment = reader->segment;
+	uint32 child = segment->child_region[node] + i;
 
 	if (child < segment->nodes || child - segment->nodes >= segment->pure_leaves)
 		report_child(reader, node, child);
@@ -173,10 +172,10 @@ Buffer
 hm_segment_descend(Relation index, Buffer header, HtWidth width, HtEntry entry, bool before,
 				   BufferAccessStrategy strategy)
 {
-	HmReader	reader;
+	HmReader reader;
 	HmAuxiliary *auxiliary;
 	BlockNumber block;
-	uint32		node;
+	uint32 node;
 
 	hm_reader_begin(&reader, index, header, width, ReadBuffer);
 
@@ -195,9 +194,9 @@ hm_segment_descend(Relation index, Buffer header, HtWidth width, HtEntry entry, 
 		check_own_block(index, header, block);
 	}
 	else
-		block = hm_reader_child(&reader, node,
-								hm_reader_search(&reader, hm_reader_node(&reader, node),
-												 entry, before, NULL, NULL));
+		block = hm_reader_child(
+			&reader, node,
+			hm_reader_search(&reader, hm_reader_node(&reader, node), entry, before, NULL, NULL));
 	hm_reader_end(&reader);
 	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }
@@ -206,7 +205,7 @@ Buffer
 hm_segment_leaf(Relation index, Buffer header, HtWidth width, HtEntry entry, bool before, int lock,
 				BufferAccessStrategy strategy)
 {
-	Buffer		leaf = hm_segment_descend(index, header, width, entry, before, strategy);
+	Buffer leaf = hm_segment_descend(index, header, width, entry, before, strategy);
 
 	LockBuffer(leaf, lock);
 	hm_page_check(index, leaf, HM_PAGE_LEAF);
@@ -217,14 +216,14 @@ hm_segment_leaf(Relation index, Buffer header, HtWidth width, HtEntry entry, boo
 static HtEntry
 leaf_low(HmReader *reader, uint32 number)
 {
-	uint32		node;
-	int			separator;
+	uint32 node;
+	int separator;
 
 	if (number == 0)
 		return hm_segment_low(BufferGetPage(reader->header));
 	hm_segment_separator(reader->segment, number, &node, &separator);
-	return ht_node_get(hm_reader_node(reader, node), reader->width,
-					   reader->segment->fanout, separator);
+	return ht_node_get(hm_reader_node(reader, node), reader->width, reader->segment->fanout,
+					   separator);
 }
 
 /*
@@ -234,11 +233,11 @@ leaf_low(HmReader *reader, uint32 number)
 bool
 hm_reader_next_leaf(HmReader *reader, HmReaderLeaf *leaf)
 {
-	HmSegment  *segment = reader->segment;
-	uint32		node = segment->bottom_start + reader->bottom;
-	uint32		first = reader->bottom * segment->fanout;
+	HmSegment *segment = reader->segment;
+	uint32 node = segment->bottom_start + reader->bottom;
+	uint32 first = reader->bottom * segment->fanout;
 	HmAuxiliary *auxiliary;
-	uint32		children;
+	uint32 children;
 
 	if (node >= segment->nodes || first >= segment->pure_leaves)
 		return false;
@@ -247,14 +246,15 @@ hm_reader_next_leaf(HmReader *reader, HmReaderLeaf *leaf)
 	if (reader->child == 0)
 		(void) hm_reader_auxiliary(reader, node);
 	auxiliary = BufferIsValid(reader->auxiliary_page) ?
-		hm_page_auxiliary(BufferGetPage(reader->auxiliary_page)) : NULL;
+					hm_page_auxiliary(BufferGetPage(reader->auxiliary_page)) :
+					NULL;
 	if (auxiliary != NULL)
 	{
 		leaf->number = -1;
 		leaf->auxiliary = BufferGetBlockNumber(reader->auxiliary_page);
 		leaf->block = auxiliary->children[reader->child];
 		leaf->low = reader->child == 0 ? leaf_low(reader, first) :
-			hm_auxiliary_low(auxiliary, (int) reader->child);
+										 hm_auxiliary_low(auxiliary, (int) reader->child);
 		check_own_block(reader->index, reader->header, leaf->block);
 		children = auxiliary->count;
 	}

@@ -28,14 +28,14 @@ static uint32
 key_region_offset(const HtShape *shape)
 {
 	return TYPEALIGN(64, HM_DIRECTORY_AT + offsetof(HmSegment, child_region) +
-					 (shape->nodes + ht_shape_bottom_nodes(shape)) * sizeof(uint32));
+							 (shape->nodes + ht_shape_bottom_nodes(shape)) * sizeof(uint32));
 }
 
 static uint32
 nodes_on_header(const HtShape *shape)
 {
-	return Min(shape->nodes,
-			   (HT_PAGE_END - key_region_offset(shape)) / ht_node_size(shape->width, shape->fanout));
+	return Min(shape->nodes, (HT_PAGE_END - key_region_offset(shape)) /
+								 ht_node_size(shape->width, shape->fanout));
 }
 
 static uint32
@@ -47,8 +47,8 @@ nodes_on_key_page(HtWidth width, int fanout)
 uint32
 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room)
 {
-	HtShape		shape;
-	uint32		per_page = nodes_on_key_page(width, fanout);
+	HtShape shape;
+	uint32 per_page = nodes_on_key_page(width, fanout);
 
 	segment_shape(&shape, width, fanout, leaf_room);
 	return 1 + (shape.nodes - nodes_on_header(&shape) + per_page - 1) / per_page + leaf_room;
@@ -57,7 +57,7 @@ hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room)
 uint32
 hm_segment_room(HtWidth width, int fanout, uint32 blocks)
 {
-	uint32		room = blocks - 1;
+	uint32 room = blocks - 1;
 
 	while (room > 1 && hm_segment_blocks(width, fanout, room) > blocks)
 		room--;
@@ -67,10 +67,10 @@ hm_segment_room(HtWidth width, int fanout, uint32 blocks)
 void
 hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *separator)
 {
-	uint32		fanout = segment->fanout;
-	uint32		number = leaf;
-	uint32		level_nodes = segment->nodes - segment->bottom_start;
-	uint32		level_start = segment->bottom_start;
+	uint32 fanout = segment->fanout;
+	uint32 number = leaf;
+	uint32 level_nodes = segment->nodes - segment->bottom_start;
+	uint32 level_start = segment->bottom_start;
 
 	/* Find the lowest ancestor of which the leaf is not in the first subtree. */
 	while (number % fanout == 0)
@@ -86,7 +86,7 @@ hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *s
 uint32
 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node, uint32 *offset)
 {
-	uint32		size = (uint32) ht_node_size(width, segment->fanout);
+	uint32 size = (uint32) ht_node_size(width, segment->fanout);
 
 	if (node < segment->nodes_here)
 	{
@@ -101,9 +101,9 @@ hm_node_page(const HmSegment *segment, HtWidth width, uint32 node, uint32 *offse
 void
 hm_segment_layout(const HmSegmentSpec *spec, char *image)
 {
-	HtShape		shape;
-	HmSegment  *segment;
-	uint32	   *first_child;
+	HtShape shape;
+	HmSegment *segment;
+	uint32 *first_child;
 	BlockNumber *auxiliaries;
 
 	segment_shape(&shape, spec->width, spec->fanout, spec->leaf_room);
@@ -133,19 +133,19 @@ hm_segment_layout(const HmSegmentSpec *spec, char *image)
 	{
 		for (uint32 i = shape.level_start[level]; i < shape.level_start[level + 1]; i++)
 			*first_child++ = shape.level_start[level + 1] +
-				(i - shape.level_start[level]) * (uint32) spec->fanout;
+							 (i - shape.level_start[level]) * (uint32) spec->fanout;
 	}
 	auxiliaries = hm_segment_auxiliaries(segment);
 	for (uint32 i = 0; i < ht_shape_bottom_nodes(&shape); i++)
 		auxiliaries[i] = InvalidBlockNumber;
 
 	for (BlockNumber block = segment->key_base; block < segment->leaf_base; block++)
-		hm_page_init((Page) (image + (Size) (block - spec->start) * BLCKSZ),
-					 HM_PAGE_KEYS, spec->stamp, spec->start, spec->part);
+		hm_page_init((Page) (image + (Size) (block - spec->start) * BLCKSZ), HM_PAGE_KEYS,
+					 spec->stamp, spec->start, spec->part);
 	for (uint32 node = 0; node < shape.nodes; node++)
 	{
-		uint32		offset;
-		uint32		page = hm_node_page(segment, spec->width, node, &offset);
+		uint32 offset;
+		uint32 page = hm_node_page(segment, spec->width, node, &offset);
 
 		ht_node_init(image + (Size) page * BLCKSZ + offset, spec->width, spec->fanout);
 	}
@@ -156,7 +156,7 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 {
 	for (uint32 i = 0; i < pages; i++)
 	{
-		Buffer		buffer;
+		Buffer buffer;
 
 		CHECK_FOR_INTERRUPTS();
 		HM_FAULT(segment_page_begun);
@@ -177,26 +177,25 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 void
 hm_segment_check(Relation index, Buffer header, HtWidth width)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	uint32		bottom_nodes = segment->nodes - segment->bottom_start;
-	uint32		size;
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
+	uint32 bottom_nodes = segment->nodes - segment->bottom_start;
+	uint32 size;
 
 	if (segment->fanout >= HT_MIN_FANOUT && segment->fanout <= HT_MAX_FANOUT &&
-		segment->nodes <= HM_SEGMENT_MAX_BLOCKS &&
-		segment->bottom_start < segment->nodes &&
+		segment->nodes <= HM_SEGMENT_MAX_BLOCKS && segment->bottom_start < segment->nodes &&
 		segment->key_region_at <= HT_PAGE_END &&
 		(char *) (segment->child_region + segment->nodes + bottom_nodes) <=
-		(char *) BufferGetPage(header) + segment->key_region_at &&
-		segment->nodes_here <= segment->nodes &&
-		segment->nodes_per_page > 0 && segment->nodes_per_page <= HT_PAGE_END &&
+			(char *) BufferGetPage(header) + segment->key_region_at &&
+		segment->nodes_here <= segment->nodes && segment->nodes_per_page > 0 &&
+		segment->nodes_per_page <= HT_PAGE_END &&
 		segment->key_base == BufferGetBlockNumber(header) + 1 &&
 		segment->extents[0].start == BufferGetBlockNumber(header) &&
 		segment->leaf_base >= segment->key_base &&
 		segment->leaf_base - segment->extents[0].start < HM_SEGMENT_MAX_BLOCKS &&
 		segment->leaf_base - segment->extents[0].start + segment->leaf_room ==
-		segment->extents[0].length &&
-		segment->leaf_room <= bottom_nodes * segment->fanout &&
-		segment->pure_leaves > 0 && segment->pure_leaves <= segment->leaf_room &&
+			segment->extents[0].length &&
+		segment->leaf_room <= bottom_nodes * segment->fanout && segment->pure_leaves > 0 &&
+		segment->pure_leaves <= segment->leaf_room &&
 		segment->tail_used <= segment->leaf_room - segment->pure_leaves &&
 		segment->extent_count > 0 && segment->extent_count <= HM_SEGMENT_MAX_EXTENTS)
 	{

@@ -12,7 +12,7 @@ uint32
 hm_segment_image(const HmSegmentSpec *spec, HtEntry low, HtEntry high, const HmLeafPlan *plan,
 				 const HtEntry *entries, char *image)
 {
-	HmSegment  *segment = hm_page_segment((Page) image);
+	HmSegment *segment = hm_page_segment((Page) image);
 
 	Assert(spec->leaves >= 1 && spec->leaves <= spec->leaf_room);
 
@@ -23,8 +23,8 @@ hm_segment_image(const HmSegmentSpec *spec, HtEntry low, HtEntry high, const HmL
 	for (uint32 leaf = 0; leaf < spec->leaves; leaf++)
 	{
 		BlockNumber block = segment->leaf_base + leaf;
-		Page		page = (Page) (image + (Size) (block - spec->start) * BLCKSZ);
-		bool		last = leaf == spec->leaves - 1;
+		Page page = (Page) (image + (Size) (block - spec->start) * BLCKSZ);
+		bool last = leaf == spec->leaves - 1;
 
 		hm_page_init(page, HM_PAGE_LEAF, spec->stamp, spec->start, spec->part);
 		hm_leaf_fill(page, plan[leaf].shape, entries, plan[leaf].count);
@@ -40,15 +40,13 @@ hm_segment_image(const HmSegmentSpec *spec, HtEntry low, HtEntry high, const HmL
 
 		if (leaf > 0)
 		{
-			uint32		node,
-						offset,
-						key_page;
-			int			separator;
+			uint32 node, offset, key_page;
+			int separator;
 
 			hm_segment_separator(segment, leaf, &node, &separator);
 			key_page = hm_node_page(segment, spec->width, node, &offset);
-			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width,
-						spec->fanout, separator, low);
+			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width, spec->fanout,
+						separator, low);
 		}
 		low = hm_leaf_high(page);
 	}
@@ -73,15 +71,14 @@ void
 hm_auxiliary_check(Relation index, Buffer buffer)
 {
 	hm_page_check(index, buffer, HM_PAGE_AUXILIARY);
-	hm_count_check(index, buffer, hm_page_auxiliary(BufferGetPage(buffer))->count, HM_AUXILIARY_MAX);
+	hm_count_check(index, buffer, hm_page_auxiliary(BufferGetPage(buffer))->count,
+				   HM_AUXILIARY_MAX);
 }
 
 int
 hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
 {
-	int			low = 1,
-				middle,
-				high = (int) auxiliary->count;
+	int low = 1, middle, high = (int) auxiliary->count;
 
 	/*
 	 * Count the children whose low bound is not above (with "before", is below) the

@@ -21,8 +21,8 @@
  * Initialise a page and its special area.  All other bytes become zero.  segment is the
  * block of the segment's header.
  */
-extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
-						 BlockNumber segment, HmPart part);
+extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment,
+						 HmPart part);
 
 /* Report a page that is not of this kind.  Does not return. */
 extern void hm_page_report_kind(Relation index, Buffer buffer, HmPageKind kind);
@@ -35,17 +35,17 @@ extern void hm_meta_init(Relation index, Page page);
  * hold inside it (hm_leaf_problem()): entries that are copied to other leaves must not spread
  * damage.  "block" is where the leaf is. Returns the number of entries. Errors: index_corrupted.
  */
-extern int	hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width, HtEntry *entries);
+extern int hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width,
+								HtEntry *entries);
 
 /* A leaf that this backend has changed (target.c). */
 typedef struct HmKnownLeaf
 {
 	BlockNumber leaf;
 	BlockNumber header;
-	uint64		stamp:56,
-				part:8;
-	HtEntry		low;			/* its bounds then */
-	HtEntry		high;			/* above all entries if it had none */
+	uint64 stamp : 56, part : 8;
+	HtEntry low;  /* its bounds then */
+	HtEntry high; /* above all entries if it had none */
 } HmKnownLeaf;
 
 /*
@@ -55,12 +55,12 @@ typedef struct HmKnownLeaf
  * enough for tests.
  */
 #ifdef HM_SMALL_LIMITS
-#define HM_KNOWN_BYTES		384
+#define HM_KNOWN_BYTES 384
 #else
-#define HM_KNOWN_BYTES		6144
+#define HM_KNOWN_BYTES 6144
 #endif
-#define HM_KNOWN_LEAVES		((int) (HM_KNOWN_BYTES / sizeof(HmKnownLeaf)))
-#define HM_KNOWN_MOST		128	/* whatever the width of keys */
+#define HM_KNOWN_LEAVES ((int) (HM_KNOWN_BYTES / sizeof(HmKnownLeaf)))
+#define HM_KNOWN_MOST 128 /* whatever the width of keys */
 
 StaticAssertDecl(HM_KNOWN_BYTES / sizeof(HmKnownLeaf) <= HM_KNOWN_MOST,
 				 "no room for the order of known leaves");
@@ -71,31 +71,30 @@ StaticAssertDecl(HM_KNOWN_BYTES / sizeof(HmKnownLeaf) <= HM_KNOWN_MOST,
  */
 typedef struct HmCache
 {
-	bool		remembers;
-	int			known_count;
-	int			known_next;		/* the one to be forgotten next */
-	int			known_last;		/* the one that was found last */
-	HtWidth		width;
-	HmFields	fields;
-	int			fanout;
-	bool		nulls_low;
-	int			depth;
-	int			dead_skip;		/* splits before which not to look for dead entries
-								 * (deadentries.c) */
-	int			dead_next_skip;
-	uint32		root_count;
+	bool remembers;
+	int known_count;
+	int known_next; /* the one to be forgotten next */
+	int known_last; /* the one that was found last */
+	HtWidth width;
+	HmFields fields;
+	int fanout;
+	bool nulls_low;
+	int depth;
+	int dead_skip; /* splits before which not to look for dead entries (deadentries.c) */
+	int dead_next_skip;
+	uint32 root_count;
 	union
 	{
 		HmDirectoryEntry root[HM_ROOT_MAX];
-		uint64		root_words[HM_ROOT_BYTES / sizeof(uint64)];
+		uint64 root_words[HM_ROOT_BYTES / sizeof(uint64)];
 	};
 
 	/* This is there if "remembers" is true: in a backend that has inserted into the index. */
-	uint8		known_order[HM_KNOWN_MOST];	/* numbers of leaves, by where these begin */
-	union						/* the same bytes whatever the width of keys */
+	uint8 known_order[HM_KNOWN_MOST]; /* numbers of leaves, by where these begin */
+	union                             /* the same bytes whatever the width of keys */
 	{
 		HmKnownLeaf known[HM_KNOWN_BYTES / sizeof(HmKnownLeaf)];
-		uint64		known_words[HM_KNOWN_BYTES / sizeof(uint64)];
+		uint64 known_words[HM_KNOWN_BYTES / sizeof(uint64)];
 	};
 } HmCache;
 
@@ -133,8 +132,8 @@ extern bool hm_fields_try(Relation index, HmFields *fields);
  */
 
 /* Wait events, named so on PostgreSQL 17 and later. */
-#define HM_WAIT_MOVEMENT		"HarmoniaMovement"
-#define HM_WAIT_ALLOCATION		"HarmoniaAllocation"
+#define HM_WAIT_MOVEMENT "HarmoniaMovement"
+#define HM_WAIT_ALLOCATION "HarmoniaAllocation"
 
 /*
  * Wait for a moment, at most two milliseconds, before looking again whether another backend has
@@ -234,7 +233,7 @@ extern void hm_page_write(Relation index, Buffer buffer, const char *image);
  * exclusively. In the record pages have the order of these calls; it must be that of locks
  * (README).
  */
-#define HM_CHANGE_PAGES		4
+#define HM_CHANGE_PAGES 4
 
 extern void hm_change_begin(Relation index);
 extern Page hm_change_page(Buffer buffer);
@@ -263,7 +262,8 @@ typedef enum HmExtentUse
  * InvalidBlockNumber.  The caller holds the allocation lock and no buffer lock.
  * Errors: program_limit_exceeded; index_corrupted for a damaged list.
  */
-extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use, BlockNumber next);
+extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use,
+									  BlockNumber next);
 
 /*
  * Whether the list has a free extent of at least this length, in which so many blocks end
@@ -283,8 +283,8 @@ extern uint64 hm_stamp_allocate(Relation index);
 /* What a sweep found. */
 typedef struct HmSweep
 {
-	BlockNumber free;			/* blocks, listed or not */
-	BlockNumber end;			/* of the file, or of what is listed of it */
+	BlockNumber free; /* blocks, listed or not */
+	BlockNumber end;  /* of the file, or of what is listed of it */
 } HmSweep;
 
 /*
@@ -322,13 +322,14 @@ extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
  * The number of the last entry that is below the position or, with "equal", not above it;
  * or -1.
  */
-extern int	hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal);
+extern int hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position,
+							   bool equal);
 
 /* A segment, as the directory lists it. */
 typedef struct HmListedSegment
 {
-	BlockNumber block;			/* of its header */
-	uint32		stamp;			/* the lower half */
+	BlockNumber block; /* of its header */
+	uint32 stamp;      /* the lower half */
 } HmListedSegment;
 
 /* hm_directory_read() for code that needs no bounds; the second one for all widths. */
@@ -360,20 +361,20 @@ extern HmKey *hm_directory_keys(Relation index, int *count);
  */
 typedef struct HmDirectoryEdit
 {
-	Buffer		meta;
-	Buffer		page;			/* InvalidBuffer: the page is the root itself */
-	int			emptied;		/* number in the root of a directory page that
-								 * becomes empty and is removed; 0: none */
+	Buffer meta;
+	Buffer page; /* InvalidBuffer: the page is the root itself */
+	int emptied; /* number in the root of a directory page that becomes empty and is removed; 0:
+				  * none */
 } HmDirectoryEdit;
 
-extern void hm_directory_begin(Relation index, HmPosition low, int count,
-							   HmDirectoryEdit *edit);
+extern void hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *edit);
 
 /* Whether a part has any segment, where the first one of a part is to be added. */
 extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
 
 /* Whether the entry with this low bound is that of the segment at block, with this stamp. */
-extern bool hm_directory_leads_to(HmDirectoryEdit *edit, HmPosition low, BlockNumber block, uint64 stamp);
+extern bool hm_directory_leads_to(HmDirectoryEdit *edit, HmPosition low, BlockNumber block,
+								  uint64 stamp);
 
 /*
  * Whether the entry after the one with this low bound is that of the segment at block,
@@ -387,8 +388,8 @@ extern bool hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosit
  * answer may be outdated soon.  The caller holds no buffer lock.
  */
 extern bool hm_directory_could_join(Relation index, HmPosition low, BlockNumber block);
-extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
-							   int replaced, const HmDirectoryEntry *entries, int count);
+extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
+							   const HmDirectoryEntry *entries, int count);
 extern void hm_directory_end(HmDirectoryEdit *edit);
 
 /* ----------------------------------------------------------------
@@ -397,7 +398,7 @@ extern void hm_directory_end(HmDirectoryEdit *edit);
  */
 
 /* The number of entries that a build puts on a leaf of a shape, by the index's fill factor. */
-extern int	hm_leaf_target(Relation index, HtLeafShape shape);
+extern int hm_leaf_target(Relation index, HtLeafShape shape);
 
 /*
  * What is wrong inside a leaf, as a constant string: its bytes, or a shape that does not suit its
@@ -413,16 +414,16 @@ extern const char *hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, i
 extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n);
 
 /* The bytes that these entries' TIDs are stored in; there is room for those of a larger table. */
-extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
+extern int hm_tid_bytes(const HtEntry *entries, uint64 n);
 
 /*
  * Whether the class of a leaf with a high bound need not reach that bound (leafshape.c): so it is
  * with keys of more than 64 bits.
  */
-#define HM_SOFT_BOUNDS		(HM_KEYS > 64)
+#define HM_SOFT_BOUNDS (HM_KEYS > 64)
 
 /* The distance of keys where there are too few to tell. */
-#define HM_STEP_UNKNOWN		KEY_MAX
+#define HM_STEP_UNKNOWN KEY_MAX
 
 /* The average distance of the keys of sorted entries, rounded up: 0 if all have one key. */
 extern HT_KEY hm_key_step(const HtEntry *entries, uint64 n);
@@ -441,7 +442,7 @@ extern bool hm_is_single_key(HtEntry low, HtEntry high);
 typedef struct HmLeafPlan
 {
 	HtLeafShape shape;
-	int			count;
+	int count;
 } HmLeafPlan;
 
 /*
@@ -453,8 +454,8 @@ typedef struct HmLeafPlan
  * their entries.
  */
 extern uint32 hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low,
-							 const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step, uint32 max,
-							 HmLeafPlan *plan, uint64 *planned);
+							 const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step,
+							 uint32 max, HmLeafPlan *plan, uint64 *planned);
 
 /* ----------------------------------------------------------------
  *		Segments (segment.c, reader.c)
@@ -476,14 +477,14 @@ extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
 /* What a new segment is to be. */
 typedef struct HmSegmentSpec
 {
-	HtWidth		width;
-	int			fanout;
-	HmPart		part;
-	bool		has_high;
-	uint64		stamp;
-	BlockNumber start;			/* block of the header */
-	uint32		leaf_room;
-	uint32		leaves;			/* leaves to be filled, 1 to leaf_room */
+	HtWidth width;
+	int fanout;
+	HmPart part;
+	bool has_high;
+	uint64 stamp;
+	BlockNumber start; /* block of the header */
+	uint32 leaf_room;
+	uint32 leaves; /* leaves to be filled, 1 to leaf_room */
 } HmSegmentSpec;
 
 /* Lay out header and key pages in memory, but for bounds and separators. */
@@ -504,8 +505,7 @@ extern HmDirectoryEntry hm_segment_entry(const HmSegmentSpec *spec, HtEntry low)
  * Write the pages of an image into the first blocks of an extent, and log them as full
  * images.  The caller owns the blocks and holds no buffer lock.
  */
-extern void hm_segment_write(Relation index, BlockNumber start, const char *image,
-							 uint32 pages);
+extern void hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pages);
 
 /* Set block and low bound of child i of an auxiliary node.  Does not change its count. */
 extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child);
@@ -532,4 +532,4 @@ HM_BOTH_WIDTHS(hm_directory_list);
 HM_BOTH_WIDTHS(hm_directory_keys);
 #endif
 
-#endif							/* HARMONIA_AM_STORE_H */
+#endif /* HARMONIA_AM_STORE_H */

@@ -28,19 +28,19 @@
 #include "compat.h"
 
 /* Room for disjoint ranges.  (A range for each single byte would not fit.) */
-#define HM_DELTA_MAX	(BLCKSZ + HT_LEAF_MAX_RANGES * 2 * sizeof(uint16))
+#define HM_DELTA_MAX (BLCKSZ + HT_LEAF_MAX_RANGES * 2 * sizeof(uint16))
 
 /*
  * The longest delta that append_differences() makes: all bytes of a page, and the heads of ranges,
  * between which there are eight bytes.
  */
-#define HM_DIFFERENCES_MAX	(BLCKSZ + BLCKSZ / 2)
+#define HM_DIFFERENCES_MAX (BLCKSZ + BLCKSZ / 2)
 
 /*
  * What it costs to log a page as blank first: an image with the page's header and special area, 121
  * bytes, and the head of the record with the contents.
  */
-#define HM_BLANK_PAGE_COST	170
+#define HM_BLANK_PAGE_COST 170
 
 StaticAssertDecl(HM_DIFFERENCES_MAX >= BLCKSZ + (BLCKSZ / 9 + 4) * 2 * sizeof(uint16),
 				 "no room for all differences");
@@ -49,7 +49,7 @@ StaticAssertDecl(HM_DIFFERENCES_MAX >= BLCKSZ + (BLCKSZ / 9 + 4) * 2 * sizeof(ui
 static inline char *
 append_range(char *delta, const char *page, int from, int to)
 {
-	uint16		head[2] = {(uint16) from, (uint16) (to - from)};
+	uint16 head[2] = {(uint16) from, (uint16) (to - from)};
 
 	memcpy(delta, head, sizeof(head));
 	memcpy(delta + sizeof(head), page + from, (size_t) (to - from));
@@ -59,10 +59,10 @@ append_range(char *delta, const char *page, int from, int to)
 void
 hm_log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 {
-	Page		page = BufferGetPage(buffer);
-	char		delta[HM_DELTA_MAX];
-	char	   *end = delta;
-	XLogRecPtr	lsn;
+	Page page = BufferGetPage(buffer);
+	char delta[HM_DELTA_MAX];
+	char *end = delta;
+	XLogRecPtr lsn;
 
 	Assert(CritSectionCount > 0 && count <= HT_LEAF_MAX_RANGES);
 	for (int i = 0; i < count; i++)
@@ -82,7 +82,7 @@ hm_log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 void
 hm_log_blank_page(Relation index, Buffer buffer)
 {
-	PageHeader	header = (PageHeader) BufferGetPage(buffer);
+	PageHeader header = (PageHeader) BufferGetPage(buffer);
 	HtByteRange lower = {offsetof(PageHeaderData, pd_lower), sizeof(header->pd_lower)};
 
 	if (!RelationNeedsWAL(index))
@@ -103,7 +103,7 @@ void
 hm_log_conflict(Relation index, Relation heap, TransactionId horizon)
 {
 	FullTransactionId next;
-	uint64		behind;
+	uint64 behind;
 	xl_btree_reuse_page record;
 
 	if (!TransactionIdIsValid(horizon) || !RelationNeedsWAL(index) || !XLogStandbyInfoActive())
@@ -128,12 +128,12 @@ hm_log_conflict(Relation index, Relation heap, TransactionId horizon)
 /* A change that has begun.  Its memory lasts, so that none has to be allocated. */
 static struct
 {
-	Relation	index;
-	int			count;
-	Buffer		buffers[HM_CHANGE_PAGES];
+	Relation index;
+	int count;
+	Buffer buffers[HM_CHANGE_PAGES];
 	PGAlignedBlock copies[HM_CHANGE_PAGES];
-	char		deltas[HM_CHANGE_PAGES][HM_DIFFERENCES_MAX];
-}			change;
+	char deltas[HM_CHANGE_PAGES][HM_DIFFERENCES_MAX];
+} change;
 
 void
 hm_change_begin(Relation index)
@@ -145,7 +145,7 @@ hm_change_begin(Relation index)
 Page
 hm_change_page(Buffer buffer)
 {
-	char	   *copy = change.copies[change.count].data;
+	char *copy = change.copies[change.count].data;
 
 	Assert(change.count < HM_CHANGE_PAGES);
 	change.buffers[change.count++] = buffer;
@@ -157,8 +157,7 @@ hm_change_page(Buffer buffer)
 static inline bool
 differ(const char *old, const char *new, int at)
 {
-	uint64		a,
-				b;
+	uint64 a, b;
 
 	memcpy(&a, old + at, sizeof(a));
 	memcpy(&b, new + at, sizeof(b));
@@ -169,13 +168,12 @@ differ(const char *old, const char *new, int at)
 static char *
 append_differences(char *delta, const char *old, const char *new, int from, int to)
 {
-	const int	step = sizeof(uint64);
-	int			at = from;
+	const int step = sizeof(uint64);
+	int at = from;
 
 	while (at < to)
 	{
-		int			start,
-					end;
+		int start, end;
 
 		while (at + step <= to && !differ(old, new, at))
 			at += step;
@@ -204,8 +202,8 @@ append_differences(char *delta, const char *old, const char *new, int from, int 
 static char *
 append_part(char *delta, const char *old, const char *new, int from, int to)
 {
-	int			hole_start = Min(Max(((const PageHeaderData *) old)->pd_lower, from), to);
-	int			hole_end = Min(Max(((const PageHeaderData *) old)->pd_upper, from), to);
+	int hole_start = Min(Max(((const PageHeaderData *) old)->pd_lower, from), to);
+	int hole_end = Min(Max(((const PageHeaderData *) old)->pd_upper, from), to);
 
 	delta = append_differences(delta, old, new, from, hole_start);
 	if (hole_start < hole_end)
@@ -234,7 +232,7 @@ static int
 blank_delta(const char *blank, const char *image, char *delta)
 {
 	const PageHeaderData *header = (const PageHeaderData *) image;
-	char	   *end = append_differences(delta, blank, image, 0, header->pd_lower);
+	char *end = append_differences(delta, blank, image, 0, header->pd_lower);
 
 	end = append_differences(end, blank, image, header->pd_upper, BLCKSZ);
 	return (int) (end - delta);
@@ -243,15 +241,15 @@ blank_delta(const char *blank, const char *image, char *delta)
 void
 hm_page_write(Relation index, Buffer buffer, const char *image)
 {
-	Page		page = BufferGetPage(buffer);
+	Page page = BufferGetPage(buffer);
 	const PageHeaderData *header = (const PageHeaderData *) image;
-	int			whole = BLCKSZ - (header->pd_upper - header->pd_lower);
-	char	   *blank = change.copies[0].data;	/* no change is under way */
-	char	   *delta = change.deltas[0];
-	bool		logged = RelationNeedsWAL(index);
-	bool		begin_blank;
-	int			length;
-	XLogRecPtr	lsn;
+	int whole = BLCKSZ - (header->pd_upper - header->pd_lower);
+	char *blank = change.copies[0].data; /* no change is under way */
+	char *delta = change.deltas[0];
+	bool logged = RelationNeedsWAL(index);
+	bool begin_blank;
+	int length;
+	XLogRecPtr lsn;
 
 	Assert(CritSectionCount > 0);
 	make_blank(blank, image);
@@ -281,17 +279,17 @@ hm_page_write(Relation index, Buffer buffer, const char *image)
 void
 hm_change_finish(void)
 {
-	bool		logged = RelationNeedsWAL(change.index);
-	int			lengths[HM_CHANGE_PAGES];
-	XLogRecPtr	lsn;
+	bool logged = RelationNeedsWAL(change.index);
+	int lengths[HM_CHANGE_PAGES];
+	XLogRecPtr lsn;
 
 	for (int i = 0; logged && i < change.count; i++)
 	{
 		const char *old = BufferGetPage(change.buffers[i]);
 		const char *new = change.copies[i].data;
 		const PageHeaderData *header = (const PageHeaderData *) new;
-		char	   *delta = change.deltas[i];
-		char	   *end = append_part(delta, old, new, 0, header->pd_lower);
+		char *delta = change.deltas[i];
+		char *end = append_part(delta, old, new, 0, header->pd_lower);
 
 		end = append_part(end, old, new, header->pd_upper, BLCKSZ);
 		lengths[i] = (int) (end - delta);
@@ -303,10 +301,10 @@ hm_change_finish(void)
 		XLogBeginInsert();
 	for (int i = 0; i < change.count; i++)
 	{
-		Page		page = BufferGetPage(change.buffers[i]);
+		Page page = BufferGetPage(change.buffers[i]);
 		const char *new = change.copies[i].data;
-		int			lower = ((const PageHeaderData *) new)->pd_lower;
-		int			upper = ((const PageHeaderData *) new)->pd_upper;
+		int lower = ((const PageHeaderData *) new)->pd_lower;
+		int upper = ((const PageHeaderData *) new)->pd_upper;
 
 		memcpy(page, new, (size_t) lower);
 		memset(page + lower, 0, (size_t) (upper - lower));

@@ -44,57 +44,58 @@
  * a few does not pay.  The planner's estimate is not used: it knows little about
  * rows that come from a function or a file.
  */
-#define BATCH_AFTER_INSERTS		8
+#define BATCH_AFTER_INSERTS 8
 
-/* A queue that has fewer entries when it is applied was useless, and so many are then inserted at once. */
-#define BATCH_FEW				64
+/*
+ * A queue that has fewer entries when it is applied was useless, and so many are then inserted at
+ * once.
+ */
+#define BATCH_FEW 64
 
-#define BATCH_FIRST_CAPACITY	64	/* small, for there may be many partitions */
-#define BATCH_PARTS				(HM_PART_NULLS_HIGH + 1)
+#define BATCH_FIRST_CAPACITY 64 /* small, for there may be many partitions */
+#define BATCH_PARTS (HM_PART_NULLS_HIGH + 1)
 
 /* Queued entries of one part of an index. */
 typedef struct QueuedPart
 {
-	char	   *entries;
-	int64		count;
-	int64		capacity;
+	char *entries;
+	int64 count;
+	int64 capacity;
 } QueuedPart;
 
 /* Queued entries of one index. */
 typedef struct Batch
 {
-	Oid			index;
-	char		status;			/* for simplehash */
-	HtWidth		width;			/* of its keys */
-	bool		unchanged;		/* some entries come from UPDATEs that leave their
-								 * keys as they are */
-	int			at_once;		/* so many entries are inserted at once before more
-								 * are queued */
-	QueuedPart	parts[BATCH_PARTS];
+	Oid index;
+	char status;    /* for simplehash */
+	HtWidth width;  /* of its keys */
+	bool unchanged; /* some entries come from UPDATEs that leave their keys as they are */
+	int at_once;    /* so many entries are inserted at once before more are queued */
+	QueuedPart parts[BATCH_PARTS];
 } Batch;
 
-#define SH_PREFIX			batch_table
-#define SH_ELEMENT_TYPE		Batch
-#define SH_KEY_TYPE			Oid
-#define SH_KEY				index
-#define SH_HASH_KEY(tb, key)	murmurhash32(key)
-#define SH_EQUAL(tb, a, b)	((a) == (b))
-#define SH_SCOPE			static inline
+#define SH_PREFIX batch_table
+#define SH_ELEMENT_TYPE Batch
+#define SH_KEY_TYPE Oid
+#define SH_KEY index
+#define SH_HASH_KEY(tb, key) murmurhash32(key)
+#define SH_EQUAL(tb, a, b) ((a) == (b))
+#define SH_SCOPE static inline
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
 /* GUC, in kB.  It includes the memory for sorting, which is as much as that of the queue. */
-static int	insert_batch_memory = 64 * 1024;
+static int insert_batch_memory = 64 * 1024;
 
 /* The queue: a child of TopTransactionContext, NULL if there is none. */
 static MemoryContext batch_context = NULL;
 static batch_table_hash *batches = NULL;
-static int64 pending = 0;		/* entries in all batches */
-static Size pending_size = 0;	/* of these, in bytes */
+static int64 pending = 0;     /* entries in all batches */
+static Size pending_size = 0; /* of these, in bytes */
 
 /* Entries of the scope that were inserted at once, before queueing starts. */
-static int	inserts_at_once = 0;
+static int inserts_at_once = 0;
 
 /*
  * Find an index's batch, made if there is none.  The result is valid until the
@@ -103,13 +104,12 @@ static int	inserts_at_once = 0;
 static Batch *
 batch_for(Relation index)
 {
-	Batch	   *batch;
-	bool		found;
+	Batch *batch;
+	bool found;
 
 	if (batches == NULL)
 	{
-		batch_context = AllocSetContextCreate(TopTransactionContext,
-											  "harmonia batches",
+		batch_context = AllocSetContextCreate(TopTransactionContext, "harmonia batches",
 											  ALLOCSET_DEFAULT_SIZES);
 		batches = batch_table_create(batch_context, 16, NULL);
 	}
@@ -138,7 +138,7 @@ queued_append(QueuedPart *queued, const void *entry, Size size)
 {
 	if (queued->count == queued->capacity)
 	{
-		int64		capacity = Max(queued->capacity * 2, BATCH_FIRST_CAPACITY);
+		int64 capacity = Max(queued->capacity * 2, BATCH_FIRST_CAPACITY);
 
 		if (queued->entries == NULL)
 			queued->entries = MemoryContextAlloc(batch_context, capacity * size);
@@ -164,7 +164,7 @@ forget_entries(const Batch *batch, int64 count)
 static void
 queued_sort(const Batch *batch, QueuedPart *queued)
 {
-	int64		kept = HM_FOR_WIDTH(batch->width, hm_sort_queued)(queued->entries, queued->count);
+	int64 kept = HM_FOR_WIDTH(batch->width, hm_sort_queued)(queued->entries, queued->count);
 
 	forget_entries(batch, queued->count - kept);
 	queued->count = kept;
@@ -174,7 +174,7 @@ queued_sort(const Batch *batch, QueuedPart *queued)
 static int64
 batch_count(const Batch *batch)
 {
-	int64		count = 0;
+	int64 count = 0;
 
 	for (int part = 0; part < BATCH_PARTS; part++)
 		count += batch->parts[part].count;
@@ -190,12 +190,12 @@ batch_apply(Batch *batch, Relation index)
 {
 	MemoryContext work;
 	MemoryContext old;
-	int64		count = batch_count(batch);
-	Relation	heap = table_open(index->rd_index->indrelid, AccessShareLock);
+	int64 count = batch_count(batch);
+	Relation heap = table_open(index->rd_index->indrelid, AccessShareLock);
 
 	/* Scratch space and what the insertion allocates are freed together. */
-	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
-								 ALLOCSET_DEFAULT_SIZES);
+	work =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
 	HM_FAULT(batch_begun);
 
@@ -206,8 +206,8 @@ batch_apply(Batch *batch, Relation index)
 		if (queued->count == 0)
 			continue;
 		queued_sort(batch, queued);
-		HM_FOR_WIDTH(batch->width, hm_insert_queued)(index, heap, (HmPart) part, queued->entries, queued->count,
-															  batch->unchanged);
+		HM_FOR_WIDTH(batch->width, hm_insert_queued)
+		(index, heap, (HmPart) part, queued->entries, queued->count, batch->unchanged);
 	}
 
 	HM_FAULT(batch_inserted);
@@ -230,8 +230,8 @@ batch_apply(Batch *batch, Relation index)
 	batch->unchanged = false;
 	HM_FAULT(batch_emptied);
 
-	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
-		 count, RelationGetRelationName(index));
+	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"", count,
+		 RelationGetRelationName(index));
 }
 
 /* Apply all batches. */
@@ -239,12 +239,12 @@ static void
 apply_pending(void)
 {
 	batch_table_iterator iterator;
-	Batch	   *batch;
+	Batch *batch;
 
 	batch_table_start_iterate(batches, &iterator);
 	while ((batch = batch_table_iterate(batches, &iterator)) != NULL)
 	{
-		Relation	index;
+		Relation index;
 
 		if (batch_count(batch) == 0)
 			continue;
@@ -277,14 +277,12 @@ hm_batch_begin(void)
 }
 
 bool
-hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-			 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged)
+hm_batch_add(Relation index, Relation heap, IndexInfo *info, IndexUniqueCheck check, HmPart part,
+			 const void *entry, bool unchanged)
 {
-	Batch	   *batch;
+	Batch *batch;
 
-	if (check != UNIQUE_CHECK_NO ||
-		info->ii_Concurrent ||
-		info->ii_ExclusionOps != NULL ||
+	if (check != UNIQUE_CHECK_NO || info->ii_Concurrent || info->ii_ExclusionOps != NULL ||
 		heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
 
@@ -320,7 +318,7 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 void
 hm_batch_apply(Relation index)
 {
-	Batch	   *batch;
+	Batch *batch;
 
 	if (likely(pending == 0))
 		return;
@@ -353,7 +351,7 @@ hm_batch_apply_all(void)
 bool
 hm_batch_pending(Relation index)
 {
-	Batch	   *batch;
+	Batch *batch;
 
 	if (pending == 0)
 		return false;
@@ -365,14 +363,9 @@ hm_batch_pending(Relation index)
 void
 hm_batch_init(void)
 {
-	DefineCustomIntVariable("harmonia.insert_batch_memory",
-							"Sets the memory for index entries of a statement that wait to be applied.",
-							"More memory means fewer, larger batches.",
-							&insert_batch_memory,
-							64 * 1024,
-							64,
-							MAX_KILOBYTES,
-							PGC_USERSET,
-							GUC_UNIT_KB,
-							NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"harmonia.insert_batch_memory",
+		"Sets the memory for index entries of a statement that wait to be applied.",
+		"More memory means fewer, larger batches.", &insert_batch_memory, 64 * 1024, 64,
+		MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 }

@@ -41,42 +41,42 @@
  * half of the entries are known to be dead, as long as the table's pages have many dead rows: the
  * next inserts need room, too, and each page is read once for all of them.
  */
-#define HM_DEAD_ENOUGH		16
-#define HM_DEAD_WANTED		2
+#define HM_DEAD_ENOUGH 16
+#define HM_DEAD_WANTED 2
 
 /*
  * If nothing but the full leaf suggests dead rows, few leaves have any: after some vain attempts
  * only one of so many splits looks.
  */
-#define HM_DEAD_MAX_SKIP	15
+#define HM_DEAD_MAX_SKIP 15
 
 /* If the last search has found enough, so many pages without dead rows do not end the next one. */
-#define HM_DEAD_VAIN		2
+#define HM_DEAD_VAIN 2
 
 /*
  * Heap pages that are named in one question; the heap ignores more (BOTTOMUP_MAX_NBLOCKS in
  * PostgreSQL's access/heap/heapam.c).
  */
-#define HM_DEAD_BLOCKS		6
+#define HM_DEAD_BLOCKS 6
 
 /*
  * Without hints, a leaf is worth so many questions at most, and another one only if the one before
  * has found so many dead rows.  Other writers of the leaf wait meanwhile.
  */
-#define HM_DEAD_QUESTIONS	8
-#define HM_DEAD_FRUITFUL	(2 * HM_DEAD_BLOCKS)
+#define HM_DEAD_QUESTIONS 8
+#define HM_DEAD_FRUITFUL (2 * HM_DEAD_BLOCKS)
 
 /* What table_index_delete_tuples() is asked about the entries of a leaf, and its answers. */
 typedef struct HmDeadQuestion
 {
-	Relation	index;
-	Relation	heap;
-	Buffer		leaf;
-	int			count;			/* entries of the leaf */
-	int			found;			/* dead ones */
-	TransactionId horizon;		/* to be logged before they are removed, or invalid */
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];	/* in their order */
-	bool		dead[HT_LEAF_MAX_ENTRIES];
+	Relation index;
+	Relation heap;
+	Buffer leaf;
+	int count;                            /* entries of the leaf */
+	int found;                            /* dead ones */
+	TransactionId horizon;                /* to be logged before they are removed, or invalid */
+	HtEntry entries[HT_LEAF_MAX_ENTRIES]; /* in their order */
+	bool dead[HT_LEAF_MAX_ENTRIES];
 	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
 	TM_IndexStatus status[HT_LEAF_MAX_ENTRIES];
 } HmDeadQuestion;
@@ -84,15 +84,15 @@ typedef struct HmDeadQuestion
 /* The entries of a leaf that lead to one page of the table. */
 typedef struct HmDeadPage
 {
-	int			first;			/* of HmDeadQuestion.tids, in the order of TIDs */
-	int			count;
-	int			promising;
+	int first; /* of HmDeadQuestion.tids, in the order of TIDs */
+	int count;
+	int promising;
 } HmDeadPage;
 
 void
 hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 	HtLeafChange change = {0};
 
 	START_CRIT_SECTION();
@@ -109,15 +109,15 @@ hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
 void
 hm_leaf_hint(Buffer leaf, const HtEntry *entries, int n)
 {
-	Page		page = BufferGetPage(leaf);
-	bool		changed = false;
+	Page page = BufferGetPage(leaf);
+	bool changed = false;
 
 	/* A snapshot that is too old notices only by LSNs that it may miss rows. */
 	if (hm_old_snapshots_possible())
 		return;
 	for (int i = 0; i < n; i++)
 	{
-		int			slot = ht_leaf_slot(page, entries[i]);
+		int slot = ht_leaf_slot(page, entries[i]);
 
 		if (slot < 0)
 			continue;
@@ -174,14 +174,13 @@ ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n)
 	operation.deltids = tids;
 	operation.status = question->status;
 	horizon = table_index_delete_tuples(question->heap, &operation);
-	if (TransactionIdIsValid(horizon) &&
-		(!TransactionIdIsValid(question->horizon) ||
-		 TransactionIdFollows(horizon, question->horizon)))
+	if (TransactionIdIsValid(horizon) && (!TransactionIdIsValid(question->horizon) ||
+										  TransactionIdFollows(horizon, question->horizon)))
 		question->horizon = horizon;
 
 	for (int i = 0; i < operation.ndeltids; i++)
 	{
-		int			entry = tids[i].id;
+		int entry = tids[i].id;
 
 		if (!question->status[entry].knowndeletable)
 			continue;
@@ -193,25 +192,25 @@ ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n)
 static int
 compare_tids(const void *a, const void *b)
 {
-	return ItemPointerCompare((ItemPointer) &((const TM_IndexDelete *) a)->tid,
-							  (ItemPointer) &((const TM_IndexDelete *) b)->tid);
+	return ItemPointerCompare((ItemPointer) & ((const TM_IndexDelete *) a)->tid,
+							  (ItemPointer) & ((const TM_IndexDelete *) b)->tid);
 }
 
 /* Make the entries promising that are hinted to be dead. */
 static void
 note_hints(HmDeadQuestion *question)
 {
-	Page		page = BufferGetPage(question->leaf);
-	int			blocks = ht_leaf_blocks(ht_leaf_shape_of(page));
+	Page page = BufferGetPage(question->leaf);
+	int blocks = ht_leaf_blocks(ht_leaf_shape_of(page));
 
 	for (int block = 0; block < blocks; block++)
 	{
-		uint32		hints = ht_leaf_hints(page, block);
+		uint32 hints = ht_leaf_hints(page, block);
 
 		for (; hints != 0; hints &= hints - 1)
 		{
-			HtEntry		entry = ht_leaf_entry(page, block, pg_rightmost_one_pos32(hints));
-			int			i = (int) hm_entries_below(question->entries, question->count, entry);
+			HtEntry entry = ht_leaf_entry(page, block, pg_rightmost_one_pos32(hints));
+			int i = (int) hm_entries_below(question->entries, question->count, entry);
 
 			if (i < question->count && ht_entry_cmp(question->entries[i], entry) == 0)
 				question->status[i].promising = true;
@@ -223,7 +222,7 @@ note_hints(HmDeadQuestion *question)
 static int
 list_pages(HmDeadQuestion *question, HmDeadPage *pages)
 {
-	int			n = 0;
+	int n = 0;
 	BlockNumber block = InvalidBlockNumber;
 
 	qsort(question->tids, (size_t) question->count, sizeof(TM_IndexDelete), compare_tids);
@@ -232,7 +231,7 @@ list_pages(HmDeadQuestion *question, HmDeadPage *pages)
 		if (n == 0 || ItemPointerGetBlockNumber(&question->tids[i].tid) != block)
 		{
 			block = ItemPointerGetBlockNumber(&question->tids[i].tid);
-			pages[n++] = (HmDeadPage) {i, 0, 0};
+			pages[n++] = (HmDeadPage){i, 0, 0};
 		}
 		pages[n - 1].count++;
 		pages[n - 1].promising += question->status[question->tids[i].id].promising;
@@ -245,12 +244,13 @@ static int
 ask_pages(HmDeadQuestion *question, const HmDeadPage *pages, int n)
 {
 	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
-	int			count = 0;
+	int count = 0;
 
 	n = Min(n, HM_DEAD_BLOCKS);
 	for (int i = 0; i < n; i++)
 	{
-		memcpy(tids + count, question->tids + pages[i].first, pages[i].count * sizeof(TM_IndexDelete));
+		memcpy(tids + count, question->tids + pages[i].first,
+			   pages[i].count * sizeof(TM_IndexDelete));
 		count += pages[i].count;
 	}
 	ask(question, tids, count);
@@ -261,9 +261,9 @@ ask_pages(HmDeadQuestion *question, const HmDeadPage *pages, int n)
 static void
 ask_hinted(HmDeadQuestion *question)
 {
-	HmDeadPage	pages[HT_LEAF_MAX_ENTRIES];
-	int			n;
-	int			hinted = 0;
+	HmDeadPage pages[HT_LEAF_MAX_ENTRIES];
+	int n;
+	int hinted = 0;
 
 	note_hints(question);
 	n = list_pages(question, pages);
@@ -285,10 +285,10 @@ compare_pages(const void *a, const void *b)
 {
 	const HmDeadPage *one = a;
 	const HmDeadPage *other = b;
-	uint32		one_promising = pg_nextpower2_32(Max(1, one->promising));
-	uint32		other_promising = pg_nextpower2_32(Max(1, other->promising));
-	uint32		one_count = pg_nextpower2_32(one->count);
-	uint32		other_count = pg_nextpower2_32(other->count);
+	uint32 one_promising = pg_nextpower2_32(Max(1, one->promising));
+	uint32 other_promising = pg_nextpower2_32(Max(1, other->promising));
+	uint32 one_count = pg_nextpower2_32(one->count);
+	uint32 other_count = pg_nextpower2_32(other->count);
 
 	if (one_promising != other_promising)
 		return one_promising > other_promising ? -1 : 1;
@@ -305,20 +305,19 @@ compare_pages(const void *a, const void *b)
 static void
 ask_all(HmDeadQuestion *question, bool unchanged, int vain)
 {
-	HmDeadPage	pages[HT_LEAF_MAX_ENTRIES];
-	int			n;
-	int			asked = 0;
-	bool		again;
+	HmDeadPage pages[HT_LEAF_MAX_ENTRIES];
+	int n;
+	int asked = 0;
+	bool again;
 
 	for (int i = 0; unchanged && i + 1 < question->count; i++)
-		question->status[i].promising =
-			question->entries[i].key == question->entries[i + 1].key;
+		question->status[i].promising = question->entries[i].key == question->entries[i + 1].key;
 	n = list_pages(question, pages);
 	qsort(pages, (size_t) n, sizeof(HmDeadPage), compare_pages);
 	do
 	{
-		int			before = question->found;
-		int			pages_asked = ask_pages(question, pages + asked, n - asked);
+		int before = question->found;
+		int pages_asked = ask_pages(question, pages + asked, n - asked);
 
 		again = question->found - before >= HM_DEAD_FRUITFUL;
 		if (question->found == 0 && vain > 0)
@@ -349,7 +348,7 @@ remove_found(HmDeadQuestion *question)
 static bool
 is_enough(Buffer leaf, int found, int64 n)
 {
-	int			capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(leaf)));
+	int capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(leaf)));
 
 	return found >= Max(capacity / HM_DEAD_ENOUGH, Min(n, capacity / HM_DEAD_WANTED));
 }
@@ -362,7 +361,7 @@ is_enough(Buffer leaf, int found, int64 n)
 static bool
 is_turn(Relation index)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 
 	if (cache == NULL || cache->dead_skip == 0)
 		return true;
@@ -374,7 +373,7 @@ is_turn(Relation index)
 static void
 note_turn(Relation index, bool success)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 
 	if (cache == NULL)
 		return;
@@ -386,7 +385,7 @@ bool
 hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchanged)
 {
 	HmDeadQuestion question;
-	int			found = 0;
+	int found = 0;
 
 	if (ht_leaf_has_hints(BufferGetPage(leaf)))
 	{
@@ -402,7 +401,8 @@ hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchang
 		const HmCache *cache = (const HmCache *) index->rd_amcache;
 
 		prepare(&question, index, heap, leaf);
-		ask_all(&question, unchanged, cache == NULL || cache->dead_next_skip == 0 ? HM_DEAD_VAIN : 0);
+		ask_all(&question, unchanged,
+				cache == NULL || cache->dead_next_skip == 0 ? HM_DEAD_VAIN : 0);
 		remove_found(&question);
 		if (!unchanged)
 			note_turn(index, is_enough(leaf, question.found, 1));

@@ -35,26 +35,26 @@
  * If rows were found by ranges, so many leaves are visited for each row, and so many in any case.
  * What is beyond is left to the next lookup, which no longer finds the first rows.
  */
-#define HM_LEAVES_OF_ROW	2
-#define HM_LEAVES_IN_ANY_CASE	16
+#define HM_LEAVES_OF_ROW 2
+#define HM_LEAVES_IN_ANY_CASE 16
 
 /* A leaf whose entries are to get hints. */
 typedef struct HmHintLeaf
 {
-	Buffer		header;			/* pinned */
-	Buffer		leaf;			/* pinned */
-	uint64		stamp;
-	HmPosition	low;			/* its bounds */
-	HmPosition	high;
-	int			count;			/* entries of noted rows */
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	Buffer header; /* pinned */
+	Buffer leaf;   /* pinned */
+	uint64 stamp;
+	HmPosition low; /* its bounds */
+	HmPosition high;
+	int count; /* entries of noted rows */
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
 } HmHintLeaf;
 
 /* Note in a header, which the caller has pinned, that leaves of its segment have hints. */
 static void
 note_hinted(Relation index, Buffer header, uint64 stamp)
 {
-	Page		page = BufferGetPage(header);
+	Page page = BufferGetPage(header);
 
 	/* It may be overwritten at this moment; then nothing is lost if this goes wrong. */
 	if (hm_page_segment(page)->hinted != 0 || !ConditionalLockBuffer(header))
@@ -73,7 +73,7 @@ note_hinted(Relation index, Buffer header, uint64 stamp)
 void
 hm_segment_note_hinted(Relation index, BlockNumber block, uint64 stamp)
 {
-	Buffer		header = ReadBuffer(index, block);
+	Buffer header = ReadBuffer(index, block);
 
 	note_hinted(index, header, stamp);
 	ReleaseBuffer(header);
@@ -99,7 +99,7 @@ compare_rows(const void *a, const void *b)
 static int
 same_range(const HmDeadRow *rows, int n)
 {
-	int			same = 1;
+	int same = 1;
 
 	while (same < n && rows[same].low == rows[0].low && rows[same].high == rows[0].high)
 		same++;
@@ -110,9 +110,7 @@ same_range(const HmDeadRow *rows, int n)
 static bool
 have_tid(const HmDeadRow *rows, int n, uint64 tid)
 {
-	int			low = 0,
-				middle,
-				high = n;
+	int low = 0, middle, high = n;
 
 	HM_BINARY_SEARCH(low, middle, high, rows[middle].tid < tid);
 	return low < n && rows[low].tid == tid;
@@ -128,15 +126,16 @@ begins_before_end(const HmHintLeaf *leaf, const HmDeadRow *row)
 static bool
 ends_on(const HmHintLeaf *leaf, const HmDeadRow *row)
 {
-	return hm_position_cmp(hm_position(HM_PART_KEYS, (HT_KEY) row->high, HT_TID_MAX), leaf->high) < 0;
+	return hm_position_cmp(hm_position(HM_PART_KEYS, (HT_KEY) row->high, HT_TID_MAX), leaf->high) <
+		   0;
 }
 
 /* Collect the entries of rows with the same range that have no hint yet. */
 static void
 collect_range(HmHintLeaf *leaf, Page page, const HmDeadRow *rows, int n)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read_live(page, (HT_KEY) rows[0].low, (HT_KEY) rows[0].high, entries);
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
+	int count = ht_leaf_read_live(page, (HT_KEY) rows[0].low, (HT_KEY) rows[0].high, entries);
 
 	for (int i = 0; i < count && leaf->count < HT_LEAF_MAX_ENTRIES; i++)
 	{
@@ -152,9 +151,9 @@ collect_range(HmHintLeaf *leaf, Page page, const HmDeadRow *rows, int n)
 static bool
 read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmHintLeaf *leaf)
 {
-	HtWidth		width = hm_key_width(index);
-	Page		page;
-	int			same;
+	HtWidth width = hm_key_width(index);
+	Page page;
+	int same;
 
 	leaf->header = hm_segment_enter(index, &position, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
 	if (!BufferIsValid(leaf->header))
@@ -165,7 +164,8 @@ read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmH
 		return false;
 	}
 	leaf->stamp = hm_page_segment(BufferGetPage(leaf->header))->stamp;
-	leaf->leaf = hm_segment_leaf(index, leaf->header, width, position.entry, false, BUFFER_LOCK_SHARE, NULL);
+	leaf->leaf =
+		hm_segment_leaf(index, leaf->header, width, position.entry, false, BUFFER_LOCK_SHARE, NULL);
 	page = BufferGetPage(leaf->leaf);
 	leaf->low = hm_page_low(page);
 	leaf->high = hm_page_high(page);
@@ -173,7 +173,8 @@ read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmH
 	for (int i = 0; i < n && begins_before_end(leaf, &rows[i]); i += same)
 	{
 		same = same_range(&rows[i], n - i);
-		if (hm_position_cmp(hm_position(HM_PART_KEYS, (HT_KEY) rows[i].high, HT_TID_MAX), leaf->low) >= 0)
+		if (hm_position_cmp(hm_position(HM_PART_KEYS, (HT_KEY) rows[i].high, HT_TID_MAX),
+							leaf->low) >= 0)
 			collect_range(leaf, page, &rows[i], same);
 	}
 	LockBuffer(leaf->leaf, BUFFER_LOCK_UNLOCK);
@@ -191,10 +192,10 @@ is_dead(Relation heap, HtEntry entry, Buffer *buffer)
 {
 	ItemPointerData tid;
 	HeapTupleData tuple;
-	Page		page;
+	Page page;
 	OffsetNumber offset;
-	bool		all_dead = false;
-	bool		found = true;
+	bool all_dead = false;
+	bool found = true;
 
 	hm_tid_unpack(entry.tid, &tid);
 	offset = ItemPointerGetOffsetNumber(&tid);
@@ -213,8 +214,8 @@ is_dead(Relation heap, HtEntry entry, Buffer *buffer)
 static void
 keep_dead(Relation heap, HmHintLeaf *leaf)
 {
-	Buffer		buffer = InvalidBuffer;
-	int			kept = 0;
+	Buffer buffer = InvalidBuffer;
+	int kept = 0;
 
 	for (int i = 0; i < leaf->count; i++)
 	{
@@ -229,7 +230,7 @@ keep_dead(Relation heap, HmHintLeaf *leaf)
 static void
 set_hints(Relation index, HmHintLeaf *leaf)
 {
-	Page		page = BufferGetPage(leaf->leaf);
+	Page page = BufferGetPage(leaf->leaf);
 
 	LockBuffer(leaf->leaf, BUFFER_LOCK_SHARE);
 	if (hm_page_is_leaf_of(page, leaf->stamp))
@@ -240,16 +241,16 @@ set_hints(Relation index, HmHintLeaf *leaf)
 void
 hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n)
 {
-	int			leaves = HM_LEAVES_IN_ANY_CASE + HM_LEAVES_OF_ROW * n;
-	int			i = 0;
-	HmHintLeaf	leaf;
+	int leaves = HM_LEAVES_IN_ANY_CASE + HM_LEAVES_OF_ROW * n;
+	int i = 0;
+	HmHintLeaf leaf;
 
 	HM_FAULT(hint_begun);
 	qsort(rows, (size_t) n, sizeof(HmDeadRow), compare_rows);
 	leaf.high = hm_position(HM_PART_KEYS, (HT_KEY) rows[0].low, 0);
 	for (; i < n && leaves > 0; leaves--)
 	{
-		HmPosition	position = hm_position(HM_PART_KEYS, (HT_KEY) rows[i].low, 0);
+		HmPosition position = hm_position(HM_PART_KEYS, (HT_KEY) rows[i].low, 0);
 
 		CHECK_FOR_INTERRUPTS();
 		if (hm_position_cmp(position, leaf.high) < 0)
@@ -280,7 +281,7 @@ bool
 hm_heeds_hints(Snapshot snapshot)
 {
 	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery &&
-		!TransactionStartedDuringRecovery();
+		   !TransactionStartedDuringRecovery();
 }
 
 void

@@ -24,7 +24,7 @@
  * An insert that so often in a row neither inserted an entry nor made room for one has
  * met a damaged index.  Faster backends do not explain it.
  */
-#define MAX_ATTEMPTS	1000
+#define MAX_ATTEMPTS 1000
 
 /*
  * How many slots have to become free in a leaf so that it need not be split, or get a new one to
@@ -33,7 +33,7 @@
 static int64
 slots_wanted(Relation index, Page page, int count, int64 here, int64 n)
 {
-	int			target;
+	int target;
 
 	if (hm_page_has_high(page))
 		return Max(here, 1);
@@ -49,7 +49,7 @@ slots_wanted(Relation index, Page page, int count, int64 here, int64 n)
 static int64
 insert_into_full_leaf(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry)
 {
-	int64		inserted = 0;
+	int64 inserted = 0;
 
 	if (hm_make_room_at(index, part, target, entry, &inserted))
 		return inserted;
@@ -65,16 +65,17 @@ insert_into_full_leaf(Relation index, HmPart part, HmLeafTarget *target, const H
  * belong in this leaf.
  */
 static int64
-insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, const HtEntry *entries, int64 n,
-		  bool unchanged, int64 *here)
+insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, const HtEntry *entries,
+		  int64 n, bool unchanged, int64 *here)
 {
-	Page		page = BufferGetPage(target->leaf);
-	int			count = ht_leaf_count(page);
-	int64		inserted;
+	Page page = BufferGetPage(target->leaf);
+	int count = ht_leaf_count(page);
+	int64 inserted;
 
 	*here = hm_entries_for_leaf(index, page, count, entries, n);
 	inserted = hm_insert_if_room(index, target->leaf, count, entries, *here);
-	if (inserted == 0 && hm_remove_dead(index, heap, target->leaf, slots_wanted(index, page, count, *here, n), unchanged))
+	if (inserted == 0 && hm_remove_dead(index, heap, target->leaf,
+										slots_wanted(index, page, count, *here, n), unchanged))
 	{
 		count = ht_leaf_count(page);
 		*here = hm_entries_for_leaf(index, page, count, entries, n);
@@ -91,12 +92,12 @@ insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, cons
  * perhaps 0, after which the caller tries again.
  */
 static int64
-insert_some(Relation index, Relation heap, HmPart part, const HtEntry *entries, int64 n, bool unchanged)
+insert_some(Relation index, Relation heap, HmPart part, const HtEntry *entries, int64 n,
+			bool unchanged)
 {
 	HmLeafTarget target;
 	HmTargetResult result = HM_TARGET_LOCKED;
-	int64		here,
-				inserted;
+	int64 here, inserted;
 
 	if (!hm_target_known(index, part, entries[0], &target))
 		result = hm_target_find(index, part, entries[0], &target);
@@ -123,14 +124,14 @@ insert_some(Relation index, Relation heap, HmPart part, const HtEntry *entries, 
 }
 
 void
-hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entries,
-				 int64 n, bool unchanged)
+hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entries, int64 n,
+				 bool unchanged)
 {
-	int			idle = 0;
+	int idle = 0;
 
 	while (n > 0)
 	{
-		int64		inserted = insert_some(index, heap, part, entries, n, unchanged);
+		int64 inserted = insert_some(index, heap, part, entries, n, unchanged);
 
 		entries += inserted;
 		n -= inserted;
@@ -144,9 +145,9 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 int64
 hm_sort_queued(void *queued, int64 n)
 {
-	HtEntry    *entries = (HtEntry *) queued;
-	HtEntry    *scratch = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(HtEntry));
-	int64		kept = 1;
+	HtEntry *entries = (HtEntry *) queued;
+	HtEntry *scratch = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(HtEntry));
+	int64 kept = 1;
 
 	ht_sort_entries(entries, scratch, n);
 	pfree(scratch);

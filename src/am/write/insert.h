@@ -19,10 +19,10 @@
  */
 typedef struct HmLeafTarget
 {
-	Buffer		header;
-	Buffer		leaf;
-	uint64		stamp;			/* of the segment */
-	HtWidth		width;			/* of the index's keys */
+	Buffer header;
+	Buffer leaf;
+	uint64 stamp;  /* of the segment */
+	HtWidth width; /* of the index's keys */
 } HmLeafTarget;
 
 extern void hm_target_release(HmLeafTarget *target);
@@ -36,9 +36,9 @@ extern bool hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTa
 typedef enum HmTargetResult
 {
 	HM_TARGET_LOCKED,
-	HM_TARGET_CHANGED,			/* the leaf was split, or its segment moved, before it
-								 * could be locked: try again; nothing is locked */
-	HM_TARGET_NO_SEGMENT		/* the part has no segment yet */
+	HM_TARGET_CHANGED,   /* the leaf was split, or its segment moved, before it could be locked: try
+						  * again; nothing is locked */
+	HM_TARGET_NO_SEGMENT /* the part has no segment yet */
 } HmTargetResult;
 
 /*
@@ -96,8 +96,8 @@ extern bool hm_leaf_has_room(HtLeafShape shape, bool is_last, int count, int64 n
  * it; the leaf has count entries. 0 means that they should have a new leaf to the right
  * of it, or that it has to become wider.
  */
-extern int64 hm_entries_for_leaf(Relation index, Page page, int count,
-								 const HtEntry *entries, int64 n);
+extern int64 hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries,
+								 int64 n);
 
 /* The last position that a leaf of a shape can store. */
 extern HtEntry hm_leaf_reach(HtLeafShape shape);
@@ -107,15 +107,15 @@ extern HtEntry hm_leaf_reach(HtLeafShape shape);
  * max together.  Returns the number of merged entries; *n becomes the number of new ones
  * among them, duplicates included.
  */
-extern int	hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming,
-							 int64 *n, int max, HtEntry *merged);
+extern int hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n,
+							int max, HtEntry *merged);
 
 /*
  * Rewrite a leaf with these entries, in this shape.  The caller has locked it exclusively and, if
  * its shape changes, its header as well.
  */
-extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape,
-							const HtEntry *entries, int count);
+extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape, const HtEntry *entries,
+							int count);
 
 /*
  * Insert entries into a leaf one by one, until it is full, with one WAL record.  The
@@ -137,8 +137,8 @@ extern bool hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry);
  * beside the count that it has, and can store them.  The caller has locked it exclusively.
  * Returns how many are in the leaf now; 0 if it has not enough room, or is too narrow.
  */
-extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
-							   const HtEntry *entries, int64 n);
+extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries,
+							   int64 n);
 
 /* ----------------------------------------------------------------
  *		Splits: how they are done (split.c), and where (splitpoint.c)
@@ -151,40 +151,39 @@ extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
  */
 typedef struct HmSplit
 {
-	Buffer		header;
-	Buffer		leaf;
-	HtWidth		width;
-	bool		append;			/* the new entries are above all of the leaf, and begin
-								 * another one */
-	HtEntry		bound;			/* the low bound of the new leaf */
-	int			keep;			/* entries[] that stay in the left leaf; unless append */
-	HT_KEY		step;			/* distance of keys in the leaf */
-	const HtEntry *coming;		/* new entries of this part, in order */
-	int64		coming_count;	/* at least one */
-	int64		merged;			/* how many of them are in entries[] */
-	int			count;			/* of entries[], which the two leaves share; unless append */
-	HtLeafShape shape;			/* that they would have in one leaf; unless append */
-	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
+	Buffer header;
+	Buffer leaf;
+	HtWidth width;
+	bool append;           /* the new entries are above all of the leaf, and begin another one */
+	HtEntry bound;         /* the low bound of the new leaf */
+	int keep;              /* entries[] that stay in the left leaf; unless append */
+	HT_KEY step;           /* distance of keys in the leaf */
+	const HtEntry *coming; /* new entries of this part, in order */
+	int64 coming_count;    /* at least one */
+	int64 merged;          /* how many of them are in entries[] */
+	int count;             /* of entries[], which the two leaves share; unless append */
+	HtLeafShape shape;     /* that they would have in one leaf; unless append */
+	HtEntry entries[2 * HT_LEAF_MAX_ENTRIES];
 } HmSplit;
 
 /* How urgent it is that a segment is moved. */
 typedef enum HmUrgency
 {
 	HM_MOVE_LATER,
-	HM_MOVE_SOON,				/* a background worker should be asked */
-	HM_MOVE_NOW					/* nothing else makes room */
+	HM_MOVE_SOON, /* a background worker should be asked */
+	HM_MOVE_NOW   /* nothing else makes room */
 } HmUrgency;
 
 /* What a split leaves to do, once nothing is locked any more. */
 typedef struct HmSplitRest
 {
 	HmSegmentName segment;
-	HmUrgency	urgency;
-	bool		wants_extent;	/* it has no block for another leaf */
-	uint32		segment_blocks; /* not 0: the new leaf begins another segment, of so many blocks at
-								 * most */
-	HtEntry		bound;			/* its low bound */
-	HT_KEY		step;			/* the distance of keys in the leaf before */
+	HmUrgency urgency;
+	bool wants_extent;     /* it has no block for another leaf */
+	uint32 segment_blocks; /* not 0: the new leaf begins another segment, of so many blocks at
+							* most */
+	HtEntry bound;         /* its low bound */
+	HT_KEY step;           /* the distance of keys in the leaf before */
 } HmSplitRest;
 
 /*
@@ -192,8 +191,8 @@ typedef struct HmSplitRest
  * leaf has no room for: the longest part of its work.  The caller has locked the leaf exclusively
  * until the split is made; the header need not be locked yet.
  */
-extern void hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n,
-						  HmSplit *split);
+extern void hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming,
+						  int64 n, HmSplit *split);
 
 /*
  * Make a split that has been planned, or rewrite the leaf if that is enough.  The caller has locked
@@ -201,14 +200,16 @@ extern void hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEn
  * background worker may move it. Unlocks and releases both.  Returns how many entries were
  * inserted: none if *rest says that something has to be done first. Errors: index_corrupted.
  */
-extern int64 hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split, HmSplitRest *rest);
+extern int64 hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split,
+					  HmSplitRest *rest);
 
 /*
  * Insert the first of n entries into the leaf in which it belongs, by a split if there is no room;
  * the same conditions.
  */
-extern int64 hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf, bool has_worker,
-									const HtEntry *coming, int64 n, HmSplitRest *rest);
+extern int64 hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf,
+									bool has_worker, const HtEntry *coming, int64 n,
+									HmSplitRest *rest);
 
 /*
  * A low bound for a leaf whose first entry is "first", and before which the other leaf ends with
@@ -231,8 +232,8 @@ extern void hm_choose_cut(HmSplit *split, Page leaf);
  * node that gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without
  * a worker nothing can wait.
  */
-extern HmUrgency hm_movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare,
-									 bool has_worker);
+extern HmUrgency hm_movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary,
+									 bool no_spare, bool has_worker);
 
 /* ----------------------------------------------------------------
  *		Extents (spareblocks.c) and segments (newsegment.c)
@@ -262,8 +263,7 @@ extern void hm_add_spare_extent(Relation index, HmSegmentName name);
  * Add the first segment of a part, with the first of n entries.  Returns how many were
  * inserted: 0 if another backend has added one.
  */
-extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries,
-									 int64 n);
+extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n);
 
 /*
  * Add a segment to the right of the last one of a part, with the first of n entries, if
@@ -323,8 +323,8 @@ extern void hm_batch_begin(void);
  * batch has queued it, false if the caller has to insert it at once.  May apply the whole queue;
  * the caller holds no buffer lock, and hm_statement_queues().
  */
-extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-						 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged);
+extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info, IndexUniqueCheck check,
+						 HmPart part, const void *entry, bool unchanged);
 
 /* Insert this backend's queued entries of all indexes.  The caller holds no buffer lock. */
 extern void hm_batch_apply_all(void);
@@ -335,4 +335,4 @@ extern void hm_batch_discard(void);
 /* Define the GUC; call once. */
 extern void hm_batch_init(void);
 
-#endif							/* HARMONIA_INSERT_H */
+#endif /* HARMONIA_INSERT_H */

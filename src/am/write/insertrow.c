@@ -18,10 +18,10 @@ bool
 hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			  IndexUniqueCheck check, bool unchanged, IndexInfo *info)
 {
-	HtEntry		entry;
-	HmKey		key;
-	HmPart		part = HM_PART_KEYS;
-	HmFields	fields;
+	HtEntry entry;
+	HmKey key;
+	HmPart part = HM_PART_KEYS;
+	HmFields fields;
 
 	hm_fields_read(index, &fields);
 	if (!hm_row_key(&fields, values, isnull, &key))
@@ -29,8 +29,7 @@ hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rela
 	entry.key = (HT_KEY) key;
 	entry.tid = hm_tid_pack(tid);
 
-	if (!hm_statement_queues() ||
-		!hm_batch_add(index, heap, info, check, part, &entry, unchanged))
+	if (!hm_statement_queues() || !hm_batch_add(index, heap, info, check, part, &entry, unchanged))
 	{
 		hm_insert_sorted(index, heap, part, &entry, 1, unchanged);
 

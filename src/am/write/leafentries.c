@@ -15,7 +15,7 @@
  * From so many new entries on, they are merged with the entries of the leaf and the whole
  * leaf is rewritten: to add them one by one would change as many bytes.
  */
-#define HM_MERGE_THRESHOLD	128
+#define HM_MERGE_THRESHOLD 128
 
 /*
  * In a crowded leaf, each insertion pushes other entries through several blocks of the
@@ -23,15 +23,13 @@
  * its slots is still free: to fill the last slots would cost more WAL than the split.  A single
  * entry whose block has a free slot pushes none, and gets that (hm_add_to_leaf()).
  */
-#define HM_CROWD			8
-#define HM_CROWDED_PERCENT	5
+#define HM_CROWD 8
+#define HM_CROWDED_PERCENT 5
 
 int64
 hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 {
-	int64		low = 0,
-				middle,
-				high = n;
+	int64 low = 0, middle, high = n;
 
 	HM_BINARY_SEARCH(low, middle, high, ht_entry_cmp(entries[middle], bound) < 0);
 	return low;
@@ -40,15 +38,15 @@ hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 bool
 hm_leaf_greatest(Page page, HtEntry *entry)
 {
-	int			block = ht_leaf_blocks(ht_leaf_shape_of(page)) - 1;
-	int			count;
+	int block = ht_leaf_blocks(ht_leaf_shape_of(page)) - 1;
+	int count;
 
 	while (block > 0 && ht_leaf_block_count(page, block) == 0)
 		block--;
 	count = ht_leaf_block_count(page, block);
 	for (int i = 0; i < count; i++)
 	{
-		HtEntry		other = ht_leaf_entry(page, block, i);
+		HtEntry other = ht_leaf_entry(page, block, i);
 
 		if (i == 0 || ht_entry_cmp(other, *entry) > 0)
 			*entry = other;
@@ -59,26 +57,29 @@ hm_leaf_greatest(Page page, HtEntry *entry)
 bool
 hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 {
-	HtEntry		greatest;
+	HtEntry greatest;
 	HtLeafShape shape = ht_leaf_shape_of(page);
-	int			enough = hm_leaf_target(index, shape);
+	int enough = hm_leaf_target(index, shape);
 
 	if (!ht_leaf_fits_key(shape, entry.key))
 	{
-		/* With the entry, each half of the leaf must have room in a leaf as wide as any, whatever its TIDs. */
+		/*
+		 * With the entry, each half of the leaf must have room in a leaf as wide as any, whatever
+		 * its TIDs.
+		 */
 		HtLeafShape widest = ht_leaf_shape(HM_KEYS, HT_TID_BYTES, shape.base);
 
 		enough = Min((enough + 1) / 2, 2 * ht_leaf_capacity(widest));
 	}
 	return count >= enough && hm_leaf_greatest(page, &greatest) &&
-		ht_entry_cmp(greatest, entry) < 0;
+		   ht_entry_cmp(greatest, entry) < 0;
 }
 
 HtEntry
 hm_begun_bound(Page page, HtEntry entry, HT_KEY step)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
-	HtEntry		bound = {0, 0};
+	HtEntry bound = {0, 0};
 
 	if (!HM_SOFT_BOUNDS && ht_leaf_fits_key(shape, entry.key))
 		return entry;
@@ -92,14 +93,17 @@ hm_begun_bound(Page page, HtEntry entry, HT_KEY step)
 bool
 hm_leaf_has_room(HtLeafShape shape, bool is_last, int count, int64 n)
 {
-	int			capacity = ht_leaf_capacity(shape);
+	int capacity = ht_leaf_capacity(shape);
 
 	if (n < HM_CROWD && !is_last)
 		capacity -= capacity * HM_CROWDED_PERCENT / 100;
 	return count + n <= capacity;
 }
 
-/* How many of n sorted entries, of which there is one, are not beyond what a leaf of a shape can store. */
+/*
+ * How many of n sorted entries, of which there is one, are not beyond what a leaf of a shape can
+ * store.
+ */
 static int64
 entries_in_reach(HtLeafShape shape, const HtEntry *entries, int64 n)
 {
@@ -112,8 +116,8 @@ int64
 hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries, int64 n)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
-	HtEntry		greatest;
-	int64		free_slots;
+	HtEntry greatest;
+	int64 free_slots;
 
 	if (hm_page_has_high(page))
 	{
@@ -140,8 +144,8 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 HtEntry
 hm_leaf_reach(HtLeafShape shape)
 {
-	HT_KEY		most = ht_class_max(shape.bits);
-	HtEntry		reach = {KEY_MAX, HT_TID_MAX};
+	HT_KEY most = ht_class_max(shape.bits);
+	HtEntry reach = {KEY_MAX, HT_TID_MAX};
 
 	if (KEY_MAX - most >= shape.base)
 		reach.key = shape.base + most;
@@ -149,19 +153,19 @@ hm_leaf_reach(HtLeafShape shape)
 }
 
 int
-hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n,
-				 int max, HtEntry *merged)
+hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n, int max,
+				 HtEntry *merged)
 {
-	int64		end = *n;
-	int64		consumed = 0;
-	int			i = 0,
-				count = 0;
+	int64 end = *n;
+	int64 consumed = 0;
+	int i = 0, count = 0;
 
 	/* Stop where the rest of the old entries just fits. */
 	while (i < old_count || consumed < end)
 	{
-		int			cmp = i == old_count ? 1 : consumed == end ? -1 :
-			ht_entry_cmp(old[i], coming[consumed]);
+		int cmp = i == old_count  ? 1 :
+				  consumed == end ? -1 :
+									ht_entry_cmp(old[i], coming[consumed]);
 
 		if (cmp <= 0)
 		{
@@ -179,8 +183,7 @@ hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64
 }
 
 void
-hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape, const HtEntry *entries,
-				int count)
+hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape, const HtEntry *entries, int count)
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
@@ -200,11 +203,10 @@ static int64
 merge_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 {
 	HtLeafShape shape = ht_leaf_shape_of(BufferGetPage(leaf));
-	HtEntry		old[HT_LEAF_MAX_ENTRIES];
-	HtEntry		merged[HT_LEAF_MAX_ENTRIES];
-	int			old_count = ht_leaf_read(BufferGetPage(leaf), old);
-	int			count = hm_merge_entries(old, old_count, entries, &n,
-										 ht_leaf_capacity(shape), merged);
+	HtEntry old[HT_LEAF_MAX_ENTRIES];
+	HtEntry merged[HT_LEAF_MAX_ENTRIES];
+	int old_count = ht_leaf_read(BufferGetPage(leaf), old);
+	int count = hm_merge_entries(old, old_count, entries, &n, ht_leaf_capacity(shape), merged);
 
 	hm_rewrite_leaf(index, leaf, shape, merged, count);
 	return n;
@@ -214,7 +216,7 @@ merge_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 static void
 finish_change(Relation index, Buffer leaf, const HtLeafChange *change)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 
 	ht_leaf_clear_hints(page, change);
 	hm_mark_page(index, leaf, ht_leaf_change_lines(page, change));
@@ -227,10 +229,10 @@ finish_change(Relation index, Buffer leaf, const HtLeafChange *change)
 int64
 hm_insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 	HtLeafChange change = {0};
-	bool		changed = false;
-	int64		i;
+	bool changed = false;
+	int64 i;
 
 	START_CRIT_SECTION();
 	for (i = 0; i < n; i++)
@@ -251,10 +253,10 @@ hm_insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n
 bool
 hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 	HtLeafChange change = {0};
 	HtInsertResult result;
-	int			end = HT_LEAF_MAX_BLOCKS;
+	int end = HT_LEAF_MAX_BLOCKS;
 
 	if (!hm_page_has_high(page))
 	{
@@ -274,7 +276,7 @@ hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry)
 int64
 hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries, int64 n)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 	HtLeafShape shape = ht_leaf_shape_of(page);
 
 	if (n == 0 || !hm_leaf_has_room(shape, !hm_page_has_high(page), count, n))

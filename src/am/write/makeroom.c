@@ -8,10 +8,15 @@
 #include "am/fault.h"
 #include "am/write/insert.h"
 
-/* How often to try for the header of a leaf that is to be split, before the leaf is waited for with the header locked. */
-#define LEAF_ATTEMPTS			4
+/*
+ * How often to try for the header of a leaf that is to be split, before the leaf is waited for with
+ * the header locked.
+ */
+#define LEAF_ATTEMPTS 4
 
-/* Have a segment moved, by a background worker if that has time.  The caller holds no buffer lock. */
+/*
+ * Have a segment moved, by a background worker if that has time.  The caller holds no buffer lock.
+ */
 static void
 move_or_ask(Relation index, HmSegmentName name, HmUrgency urgency)
 {
@@ -24,11 +29,12 @@ move_or_ask(Relation index, HmSegmentName name, HmUrgency urgency)
  * begin a segment are inserted into that.  The caller holds no buffer lock.
  */
 static void
-finish_split(Relation index, HmPart part, const HmSplitRest *rest, const HtEntry *coming, int64 n, int64 *inserted)
+finish_split(Relation index, HmPart part, const HmSplitRest *rest, const HtEntry *coming, int64 n,
+			 int64 *inserted)
 {
 	if (rest->segment_blocks > 0)
-		*inserted = hm_append_segment(index, part, rest->bound, rest->step, coming, n, rest->segment_blocks,
-									  rest->segment);
+		*inserted = hm_append_segment(index, part, rest->bound, rest->step, coming, n,
+									  rest->segment_blocks, rest->segment);
 	if (rest->wants_extent)
 		hm_add_spare_extent(index, rest->segment);
 	if (rest->urgency != HM_MOVE_LATER)
@@ -46,8 +52,8 @@ finish_split(Relation index, HmPart part, const HmSplitRest *rest, const HtEntry
 static Buffer
 lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool batch, Buffer *leaf)
 {
-	HmPosition	position = hm_position(part, entry.key, entry.tid);
-	Buffer		header;
+	HmPosition position = hm_position(part, entry.key, entry.tid);
+	Buffer header;
 
 	for (int attempt = 0; batch && attempt < LEAF_ATTEMPTS; attempt++)
 	{
@@ -85,25 +91,27 @@ lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool b
 int64
 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
-	HtWidth		width = hm_key_width(index);
-	Buffer		leaf = InvalidBuffer;
-	Buffer		header = lock_with_leaf(index, width, part, coming[0], n > 1, &leaf);
+	HtWidth width = hm_key_width(index);
+	Buffer leaf = InvalidBuffer;
+	Buffer header = lock_with_leaf(index, width, part, coming[0], n > 1, &leaf);
 	HmSplitRest rest;
-	int64		inserted;
+	int64 inserted;
 
 	if (!BufferIsValid(header))
 		return 0;
 
 	/* If several backends have found the leaf full, the first one has made room for the others. */
-	inserted = hm_insert_under_header(index, width, header, leaf, hm_mover_is_possible(index), coming, n, &rest);
+	inserted = hm_insert_under_header(index, width, header, leaf, hm_mover_is_possible(index),
+									  coming, n, &rest);
 	finish_split(index, part, &rest, coming, n, &inserted);
 	return inserted;
 }
 
 bool
-hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry, int64 *inserted)
+hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
+				int64 *inserted)
 {
-	HmSplit		split;
+	HmSplit split;
 	HmSplitRest rest;
 
 	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))

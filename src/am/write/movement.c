@@ -41,14 +41,14 @@
  * have got other bounds or entries found no place in it, another one is made, the last one under
  * the mark.
  */
-#define MOVE_ATTEMPTS		3
+#define MOVE_ATTEMPTS 3
 
 /*
  * How often a copy catches up with writers before they are kept out, at most; and with how few
  * changed leaves it is near enough.
  */
-#define MOVE_ROUNDS			8
-#define MOVE_NEAR_ENOUGH	8
+#define MOVE_ROUNDS 8
+#define MOVE_NEAR_ENOUGH 8
 
 /* Lock the headers of the sources exclusively. */
 static void
@@ -76,10 +76,10 @@ static bool
 note_source(HmMove *move, int number, Buffer header)
 {
 	HmMoveSource *source = &move->sources[number];
-	Page		page = BufferGetPage(header);
-	HmSegment  *segment = hm_page_segment(page);
-	HmPart		part = (HmPart) hm_page_special(page)->part;
-	Buffer		leaf;
+	Page page = BufferGetPage(header);
+	HmSegment *segment = hm_page_segment(page);
+	HmPart part = (HmPart) hm_page_special(page)->part;
+	Buffer leaf;
 
 	if (!hm_segment_is_alive(page, source->stamp))
 		return false;
@@ -89,7 +89,8 @@ note_source(HmMove *move, int number, Buffer header)
 		move->part = part;
 		move->low = hm_segment_low(page);
 	}
-	else if (!move->has_high || move->part != part || ht_entry_cmp(move->high, hm_segment_low(page)) != 0)
+	else if (!move->has_high || move->part != part ||
+			 ht_entry_cmp(move->high, hm_segment_low(page)) != 0)
 		return false;
 	move->high = hm_segment_high(page);
 	move->has_high = hm_page_has_high(page);
@@ -111,8 +112,8 @@ note_source(HmMove *move, int number, Buffer header)
 static bool
 move_begin(HmMove *move)
 {
-	Buffer		headers[HM_MOVE_MAX_SOURCES];
-	bool		ready = true;
+	Buffer headers[HM_MOVE_MAX_SOURCES];
+	bool ready = true;
 
 	move->shadowed = false;
 	move->width = hm_cache(move->index, false)->width;
@@ -135,9 +136,9 @@ move_begin(HmMove *move)
 static bool
 move_mark(HmMove *move)
 {
-	Buffer		headers[HM_MOVE_MAX_SOURCES];
-	Page		last;
-	bool		same;
+	Buffer headers[HM_MOVE_MAX_SOURCES];
+	Page last;
+	bool same;
 
 	lock_headers(move, headers);
 	last = BufferGetPage(headers[move->source_count - 1]);
@@ -159,7 +160,7 @@ move_mark(HmMove *move)
 static void
 move_unmark(HmMove *move)
 {
-	Buffer		headers[HM_MOVE_MAX_SOURCES];
+	Buffer headers[HM_MOVE_MAX_SOURCES];
 
 	lock_headers(move, headers);
 	hm_mark_moving(move->index, headers, move->source_count, false);
@@ -172,7 +173,7 @@ move_unmark(HmMove *move)
 static bool
 follow_writers(HmMove *move)
 {
-	uint32		changed = PG_UINT32_MAX;
+	uint32 changed = PG_UINT32_MAX;
 
 	for (int round = 0; round < MOVE_ROUNDS && changed > MOVE_NEAR_ENOUGH; round++)
 	{
@@ -192,20 +193,21 @@ follow_writers(HmMove *move)
  * marked the headers.
  */
 static bool
-move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **retired, int *retired_count)
+move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **retired,
+		  int *retired_count)
 {
-	Relation	index = move->index;
-	HmPosition	low = hm_position(move->part, move->low.key, move->low.tid);
+	Relation index = move->index;
+	HmPosition low = hm_position(move->part, move->low.key, move->low.tid);
 	HmDirectoryEdit edit;
-	Buffer		headers[HM_MOVE_MAX_SOURCES];
-	bool		possible;
+	Buffer headers[HM_MOVE_MAX_SOURCES];
+	bool possible;
 
 	*retired = palloc(HM_MOVE_MAX_SOURCES * HM_SEGMENT_MAX_EXTENTS * sizeof(HmExtent));
 	*retired_count = 0;
 	hm_directory_begin(index, low, move->copy_count, &edit);
 	possible = hm_directory_leads_to(&edit, low, move->sources[0].header, move->sources[0].stamp) &&
-		(move->source_count == 1 ||
-		 hm_directory_has_next(index, &edit, low, move->sources[1].header));
+			   (move->source_count == 1 ||
+				hm_directory_has_next(index, &edit, low, move->sources[1].header));
 	lock_headers(move, headers);
 	for (int i = 0; i < move->source_count; i++)
 	{
@@ -246,8 +248,8 @@ move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **re
 typedef enum MoveResult
 {
 	MOVE_DONE,
-	MOVE_REFUSED,				/* it is not possible, or would not pay */
-	MOVE_AGAIN					/* the copy was of no use */
+	MOVE_REFUSED, /* it is not possible, or would not pay */
+	MOVE_AGAIN    /* the copy was of no use */
 } MoveResult;
 
 /*
@@ -258,12 +260,10 @@ typedef enum MoveResult
 static MoveResult
 move_replace(HmMove *move, bool marked)
 {
-	MoveResult	result = MOVE_AGAIN;
-	HmExtent   *extents,
-			   *retired;
-	int			extent_count,
-				retired_count;
-	uint32		changed;
+	MoveResult result = MOVE_AGAIN;
+	HmExtent *extents, *retired;
+	int extent_count, retired_count;
+	uint32 changed;
 
 	if (!marked)
 		marked = follow_writers(move) && move_mark(move);
@@ -295,7 +295,7 @@ move_replace(HmMove *move, bool marked)
 static MoveResult
 move_try(HmMove *move, bool marked)
 {
-	MoveResult	result;
+	MoveResult result;
 
 	if (!move_begin(move))
 		return MOVE_REFUSED;
@@ -322,10 +322,9 @@ bool
 hm_segments_move(Relation index, const HmSegmentName *segments, int count, HmMoveMode mode,
 				 HmDirectoryEntry *last)
 {
-	MemoryContext context,
-				old_context;
-	HmMove		move = {0};
-	MoveResult	result = MOVE_AGAIN;
+	MemoryContext context, old_context;
+	HmMove move = {0};
+	MoveResult result = MOVE_AGAIN;
 
 	Assert(count >= 1 && count <= HM_MOVE_MAX_SOURCES);
 	move.index = index;
@@ -338,8 +337,8 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count, HmMov
 		hm_movement_lock(index, segments[i].header);
 	}
 	HM_FAULT(move_locked);
-	context = AllocSetContextCreate(CurrentMemoryContext, "harmonia movement",
-									ALLOCSET_DEFAULT_SIZES);
+	context =
+		AllocSetContextCreate(CurrentMemoryContext, "harmonia movement", ALLOCSET_DEFAULT_SIZES);
 	old_context = MemoryContextSwitchTo(context);
 
 	for (int attempt = 1; result == MOVE_AGAIN; attempt++)

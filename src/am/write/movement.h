@@ -8,54 +8,54 @@
 
 #include "am/write/write.h"
 
-#define HM_MOVE_MAX_SOURCES		2
+#define HM_MOVE_MAX_SOURCES 2
 
 /* A segment that is moved. */
 typedef struct HmMoveSource
 {
 	BlockNumber header;
-	uint64		stamp;
-	HtEntry		low;
+	uint64 stamp;
+	HtEntry low;
 	BlockNumber first_leaf;
-	uint32		leaves;			/* in the header, when it was last looked at */
+	uint32 leaves; /* in the header, when it was last looked at */
 } HmMoveSource;
 
 /* A leaf of a source, as it was when it was last read. */
 typedef struct HmCopiedLeaf
 {
 	BlockNumber block;
-	XLogRecPtr	lsn;
-	Page		page;			/* a copy */
+	XLogRecPtr lsn;
+	Page page; /* a copy */
 } HmCopiedLeaf;
 
 /* A movement in progress.  Its memory is that of the movement's context. */
 typedef struct HmMove
 {
-	Relation	index;
-	HtWidth		width;
-	HmPart		part;
-	HtEntry		low;			/* of the first source */
-	HtEntry		high;			/* of the last one */
-	bool		has_high;
-	HmMoveMode	mode;
-	bool		room_at_end;	/* a copy that ends its part gets numbered leaves to spare */
-	bool		shadowed;		/* some source has an auxiliary node */
-	int			source_count;
+	Relation index;
+	HtWidth width;
+	HmPart part;
+	HtEntry low;  /* of the first source */
+	HtEntry high; /* of the last one */
+	bool has_high;
+	HmMoveMode mode;
+	bool room_at_end; /* a copy that ends its part gets numbered leaves to spare */
+	bool shadowed;    /* some source has an auxiliary node */
+	int source_count;
 	HmMoveSource sources[HM_MOVE_MAX_SOURCES];
 
 	/* What has been read of the sources: their leaves, in order */
 	HmCopiedLeaf *leaves;
-	uint32		leaf_count;
-	uint32		leaf_room;
-	uint64		count;			/* of their entries, when they were first read */
-	uint64		fill;			/* percent of their slots in use then, summed over leaves */
-	HtEntry    *entries;		/* these, until the new segments are written */
+	uint32 leaf_count;
+	uint32 leaf_room;
+	uint64 count;     /* of their entries, when they were first read */
+	uint64 fill;      /* percent of their slots in use then, summed over leaves */
+	HtEntry *entries; /* these, until the new segments are written */
 
 	/* The new segments, which are the copy */
-	uint32		new_leaves;
+	uint32 new_leaves;
 	HmLeafPlan *plan;
 	HmDirectoryEntry *copies;
-	int			copy_count;
+	int copy_count;
 } HmMove;
 
 /*
@@ -81,6 +81,6 @@ extern bool hm_copy_catch_up(HmMove *move, bool marked, uint32 *changed);
 extern HmExtent *hm_copy_extents(HmMove *move, int *count);
 
 /* Copy the extents that a header, locked by the caller, lists.  Returns their number. */
-extern int	hm_segment_extents(Buffer header, HmExtent *extents);
+extern int hm_segment_extents(Buffer header, HmExtent *extents);
 
-#endif							/* HARMONIA_MOVEMENT_H */
+#endif /* HARMONIA_MOVEMENT_H */

@@ -29,11 +29,11 @@
  * index, but not less than the least number.  So the room that the next movement needs for its copy
  * is a share of the index, too.  VACUUM would join smaller segments.
  */
-#define HM_COPY_LEAST		128
-#define HM_COPY_SHARE		16
+#define HM_COPY_LEAST 128
+#define HM_COPY_SHARE 16
 
 /* If an entry finds no place so often, there is none. */
-#define MAX_ATTEMPTS		10
+#define MAX_ATTEMPTS 10
 
 /* ----------------------------------------------------------------
  *		Reading
@@ -45,9 +45,9 @@ typedef struct LeafWalk
 {
 	const HmMove *move;
 	const HmMoveSource *source;
-	BlockNumber block;			/* the next leaf, or InvalidBlockNumber */
-	HtEntry		low;			/* its low bound */
-	uint32		leaves;			/* passed so far */
+	BlockNumber block; /* the next leaf, or InvalidBlockNumber */
+	HtEntry low;       /* its low bound */
+	uint32 leaves;     /* passed so far */
 } LeafWalk;
 
 static void
@@ -63,9 +63,10 @@ walk_begin(LeafWalk *walk, const HmMove *move, const HmMoveSource *source)
 static void
 report_chain(const LeafWalk *walk)
 {
-	hm_report_damage(psprintf("It breaks after %u of %u leaves.", walk->leaves, walk->source->leaves),
-					 "segment at block %u of index \"%s\" has a broken chain of leaves",
-					 walk->source->header, RelationGetRelationName(walk->move->index));
+	hm_report_damage(
+		psprintf("It breaks after %u of %u leaves.", walk->leaves, walk->source->leaves),
+		"segment at block %u of index \"%s\" has a broken chain of leaves", walk->source->header,
+		RelationGetRelationName(walk->move->index));
 }
 
 /*
@@ -77,9 +78,9 @@ report_chain(const LeafWalk *walk)
 static Buffer
 walk_next(LeafWalk *walk)
 {
-	Relation	index = walk->move->index;
-	Buffer		buffer;
-	Page		page;
+	Relation index = walk->move->index;
+	Buffer buffer;
+	Page page;
 
 	if (!BlockNumberIsValid(walk->block))
 		return InvalidBuffer;
@@ -117,7 +118,7 @@ static Page
 read_leaf(HmMove *move, Buffer buffer)
 {
 	HmCopiedLeaf leaf = {BufferGetBlockNumber(buffer), BufferGetLSNAtomic(buffer), palloc(BLCKSZ)};
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
 
 	memcpy(leaf.page, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
@@ -137,14 +138,14 @@ read_sources(HmMove *move)
 	move->fill = 0;
 	for (int i = 0; i < move->source_count; i++)
 	{
-		LeafWalk	walk;
-		Buffer		buffer;
+		LeafWalk walk;
+		Buffer buffer;
 
 		walk_begin(&walk, move, &move->sources[i]);
 		while ((buffer = walk_next(&walk)) != InvalidBuffer)
 		{
-			Page		page = read_leaf(move, buffer);
-			int			count = ht_leaf_count(page);
+			Page page = read_leaf(move, buffer);
+			int count = ht_leaf_count(page);
 
 			move->count += (uint64) count;
 			move->fill += (uint64) count * 100 / ht_leaf_capacity(ht_leaf_shape_of(page));
@@ -156,7 +157,7 @@ read_sources(HmMove *move)
 static void
 collect_entries(HmMove *move)
 {
-	HtEntry    *next;
+	HtEntry *next;
 
 	move->entries = palloc_extended(Max(1, move->count) * sizeof(HtEntry), MCXT_ALLOC_HUGE);
 	next = move->entries;
@@ -173,12 +174,15 @@ collect_entries(HmMove *move)
  * In a segment that has outgrown its size, leaves that are on average as full as the first number
  * are moved into leaves as full as the second one.  Others stay as full as they are.
  */
-#define NEARLY_FULL_PERCENT	75
-#define OUTGROWN_PERCENT	60
+#define NEARLY_FULL_PERCENT 75
+#define OUTGROWN_PERCENT 60
 
-/* If there would be one in so many more leaves than there are, they are made fuller by so many percent. */
-#define HM_MORE_LEAVES			16
-#define HM_FILL_STEP			5
+/*
+ * If there would be one in so many more leaves than there are, they are made fuller by so many
+ * percent.
+ */
+#define HM_MORE_LEAVES 16
+#define HM_FILL_STEP 5
 
 /*
  * Whether new leaves are to have the room that splits would make.  Those with one key alone need
@@ -207,8 +211,8 @@ makes_room(const HmMove *move)
 static int
 fill_percent(const HmMove *move)
 {
-	int			packed = hm_fillfactor(move->index);
-	int			now = (int) (move->fill / move->leaf_count);
+	int packed = hm_fillfactor(move->index);
+	int now = (int) (move->fill / move->leaf_count);
 
 	if (move->mode == HM_MOVE_OUTGROWN)
 		return Min(packed, makes_room(move) ? OUTGROWN_PERCENT : Max(now, 1));
@@ -221,11 +225,10 @@ void
 hm_copy_plan(HmMove *move)
 {
 	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, 0);
-	int			packed = hm_fillfactor(move->index);
-	int			percent;
-	uint64		least,
-				planned;
-	uint32		max;
+	int packed = hm_fillfactor(move->index);
+	int percent;
+	uint64 least, planned;
+	uint32 max;
 
 	read_sources(move);
 	collect_entries(move);
@@ -235,9 +238,10 @@ hm_copy_plan(HmMove *move)
 	move->plan = palloc_extended(max * sizeof(HmLeafPlan), MCXT_ALLOC_HUGE);
 	for (;; percent = Min(packed, percent + HM_FILL_STEP))
 	{
-		move->new_leaves = hm_plan_leaves(move->width, percent, makes_room(move) ? packed : percent,
-										  move->low, move->has_high ? &move->high : NULL, move->entries,
-										  move->count, HM_STEP_UNKNOWN, max, move->plan, &planned);
+		move->new_leaves =
+			hm_plan_leaves(move->width, percent, makes_room(move) ? packed : percent, move->low,
+						   move->has_high ? &move->high : NULL, move->entries, move->count,
+						   HM_STEP_UNKNOWN, max, move->plan, &planned);
 		if (percent >= packed || makes_room(move) ||
 			move->new_leaves <= move->leaf_count + move->leaf_count / HM_MORE_LEAVES)
 			break;
@@ -252,10 +256,10 @@ static void
 write_copy(HmMove *move, HmSegmentSpec *spec, HtEntry low, HtEntry high, const HmLeafPlan *plan,
 		   const HtEntry *entries)
 {
-	Relation	index = move->index;
-	uint32		blocks = hm_segment_blocks(spec->width, spec->fanout, spec->leaf_room);
-	uint32		pages;
-	char	   *image;
+	Relation index = move->index;
+	uint32 blocks = hm_segment_blocks(spec->width, spec->fanout, spec->leaf_room);
+	uint32 pages;
+	char *image;
 
 	spec->start = hm_extent_allocate(index, blocks, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);
 	HM_FAULT(move_allocated);
@@ -284,7 +288,7 @@ end_room(const HmMove *move, uint32 leaves, uint32 leaves_max)
 static uint32
 copy_blocks(const HmMove *move)
 {
-	uint32		share = RelationGetNumberOfBlocks(move->index) / HM_COPY_SHARE;
+	uint32 share = RelationGetNumberOfBlocks(move->index) / HM_COPY_SHARE;
 
 	if (move->mode != HM_MOVE_OUTGROWN)
 		return HM_SEGMENT_MAX_BLOCKS;
@@ -294,21 +298,21 @@ copy_blocks(const HmMove *move)
 void
 hm_copy_write(HmMove *move)
 {
-	int			fanout = hm_cache(move->index, false)->fanout;
-	uint32		leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move));
-	int			segments = (int) ((move->new_leaves + leaves_max - 1) / leaves_max);
+	int fanout = hm_cache(move->index, false)->fanout;
+	uint32 leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move));
+	int segments = (int) ((move->new_leaves + leaves_max - 1) / leaves_max);
 	const HtEntry *entries = move->entries;
-	HtEntry		low = move->low;
+	HtEntry low = move->low;
 
 	move->copies = palloc0(segments * sizeof(HmDirectoryEntry));
 	move->copy_count = 0;
 	for (int i = 0; i < segments; i++)
 	{
-		uint32		from = (uint32) ((uint64) move->new_leaves * i / segments);
-		uint32		to = (uint32) ((uint64) move->new_leaves * (i + 1) / segments);
-		bool		last = i == segments - 1;
-		uint64		count = 0;
-		HtEntry		high = move->high;
+		uint32 from = (uint32) ((uint64) move->new_leaves * i / segments);
+		uint32 to = (uint32) ((uint64) move->new_leaves * (i + 1) / segments);
+		bool last = i == segments - 1;
+		uint64 count = 0;
+		HtEntry high = move->high;
 		HmSegmentSpec spec = {0};
 
 		for (uint32 leaf = from; leaf < to; leaf++)
@@ -339,10 +343,10 @@ hm_copy_write(HmMove *move)
 /* What a range of entries has got, and lost, since it was copied. */
 typedef struct Difference
 {
-	int			added_count;
-	int			removed_count;
-	HtEntry		added[HT_LEAF_MAX_ENTRIES];
-	HtEntry		removed[HT_LEAF_MAX_ENTRIES];
+	int added_count;
+	int removed_count;
+	HtEntry added[HT_LEAF_MAX_ENTRIES];
+	HtEntry removed[HT_LEAF_MAX_ENTRIES];
 } Difference;
 
 /*
@@ -351,19 +355,21 @@ typedef struct Difference
 static void
 compare(Page known, Page leaf, Difference *difference)
 {
-	HtEntry		known_entries[HT_LEAF_MAX_ENTRIES];
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			known_count = ht_leaf_read(known, known_entries);
-	int			end = (int) hm_entries_below(known_entries, known_count, hm_leaf_end(leaf));
-	int			old = (int) hm_entries_below(known_entries, known_count, hm_leaf_low(leaf));
-	int			count = ht_leaf_read(leaf, entries);
-	int			new = 0;
+	HtEntry known_entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
+	int known_count = ht_leaf_read(known, known_entries);
+	int end = (int) hm_entries_below(known_entries, known_count, hm_leaf_end(leaf));
+	int old = (int) hm_entries_below(known_entries, known_count, hm_leaf_low(leaf));
+	int count = ht_leaf_read(leaf, entries);
+	int new = 0;
 
 	difference->added_count = 0;
 	difference->removed_count = 0;
 	while (old < end || new < count)
 	{
-		int			cmp = old == end ? 1 : new == count ? -1 : ht_entry_cmp(known_entries[old], entries[new]);
+		int cmp = old == end   ? 1 :
+				  new == count ? -1 :
+								 ht_entry_cmp(known_entries[old], entries[new]);
 
 		if (cmp < 0)
 			difference->removed[difference->removed_count++] = known_entries[old];
@@ -378,7 +384,7 @@ compare(Page known, Page leaf, Difference *difference)
 static int
 copy_of(const HmMove *move, HtEntry entry)
 {
-	int			i = move->copy_count - 1;
+	int i = move->copy_count - 1;
 
 	while (i > 0 && ht_entry_cmp(hm_directory_low(&move->copies[i]).entry, entry) > 0)
 		i--;
@@ -392,10 +398,10 @@ copy_of(const HmMove *move, HtEntry entry)
 static int
 remove_from_leaf(const HmMove *move, Buffer leaf, const HtEntry *entries, int n)
 {
-	HtEntry		old[HT_LEAF_MAX_ENTRIES];
-	bool		gone[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(BufferGetPage(leaf), old);
-	int			found = 0;
+	HtEntry old[HT_LEAF_MAX_ENTRIES];
+	bool gone[HT_LEAF_MAX_ENTRIES];
+	int count = ht_leaf_read(BufferGetPage(leaf), old);
+	int found = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -403,7 +409,8 @@ remove_from_leaf(const HmMove *move, Buffer leaf, const HtEntry *entries, int n)
 		found += gone[i];
 	}
 	if (found == 0)
-		elog(ERROR, "movement in index \"%s\" has lost an entry", RelationGetRelationName(move->index));
+		elog(ERROR, "movement in index \"%s\" has lost an entry",
+			 RelationGetRelationName(move->index));
 	hm_leaf_remove(move->index, leaf, gone);
 	return found;
 }
@@ -414,12 +421,13 @@ remove_from_copy(const HmMove *move, const HtEntry *entries, int n)
 {
 	while (n > 0)
 	{
-		Buffer		header = ReadBuffer(move->index, move->copies[copy_of(move, entries[0])].block);
-		Buffer		leaf;
-		int			removed;
+		Buffer header = ReadBuffer(move->index, move->copies[copy_of(move, entries[0])].block);
+		Buffer leaf;
+		int removed;
 
 		LockBuffer(header, BUFFER_LOCK_SHARE);
-		leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
+		leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false,
+							   BUFFER_LOCK_EXCLUSIVE, NULL);
 		removed = remove_from_leaf(move, leaf, entries, n);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);
@@ -437,14 +445,16 @@ remove_from_copy(const HmMove *move, const HtEntry *entries, int n)
 static int64
 add_to_segment(const HmMove *move, BlockNumber block, const HtEntry *entries, int64 n)
 {
-	Buffer		header = ReadBuffer(move->index, block);
-	Buffer		leaf;
+	Buffer header = ReadBuffer(move->index, block);
+	Buffer leaf;
 	HmSplitRest rest;
-	int64		inserted;
+	int64 inserted;
 
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
-	inserted = hm_insert_under_header(move->index, move->width, header, leaf, false, entries, n, &rest);
+	leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false,
+						   BUFFER_LOCK_EXCLUSIVE, NULL);
+	inserted =
+		hm_insert_under_header(move->index, move->width, header, leaf, false, entries, n, &rest);
 	if (rest.segment_blocks > 0 || rest.urgency == HM_MOVE_NOW)
 		return -1;
 	if (rest.wants_extent)
@@ -456,13 +466,13 @@ add_to_segment(const HmMove *move, BlockNumber block, const HtEntry *entries, in
 static bool
 add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
 {
-	int			idle = 0;
+	int idle = 0;
 
 	while (n > 0)
 	{
-		int			copy = copy_of(move, entries[0]);
-		int64		here = n;
-		int64		inserted;
+		int copy = copy_of(move, entries[0]);
+		int64 here = n;
+		int64 inserted;
 
 		if (copy + 1 < move->copy_count)
 			here = hm_entries_below(entries, n, hm_directory_low(&move->copies[copy + 1]).entry);
@@ -480,7 +490,7 @@ add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
 static bool
 catch_up_leaf(HmMove *move, Page known, Page leaf, uint32 *changed)
 {
-	Difference	difference;
+	Difference difference;
 
 	compare(known, leaf, &difference);
 	if (difference.added_count + difference.removed_count > 0)
@@ -494,10 +504,11 @@ static bool
 same_bytes(Page a, Page b)
 {
 	HtByteRange hole = ht_leaf_hole(ht_leaf_shape_of(a));
-	int			end = hole.offset + hole.length;
+	int end = hole.offset + hole.length;
 
 	/* If they have different shapes, they differ before the hole. */
-	return memcmp(a, b, hole.offset) == 0 && memcmp((char *) a + end, (char *) b + end, BLCKSZ - end) == 0;
+	return memcmp(a, b, hole.offset) == 0 &&
+		   memcmp((char *) a + end, (char *) b + end, BLCKSZ - end) == 0;
 }
 
 /* Whether a leaf, which is locked, is as it was when it was read last. */
@@ -520,13 +531,13 @@ catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedL
 				const HmCopiedLeaf *known_end, uint32 *changed)
 {
 	HmCopiedLeaf *known = *at;
-	LeafWalk	walk;
-	Buffer		buffer;
+	LeafWalk walk;
+	Buffer buffer;
 
 	walk_begin(&walk, move, source);
 	while ((buffer = walk_next(&walk)) != InvalidBuffer)
 	{
-		int			cmp;
+		int cmp;
 
 		if (known == known_end)
 			report_chain(&walk);
@@ -578,7 +589,7 @@ hm_copy_catch_up(HmMove *move, bool marked, uint32 *changed)
 int
 hm_segment_extents(Buffer header, HmExtent *extents)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
 
 	memcpy(extents, segment->extents, segment->extent_count * sizeof(HmExtent));
 	return (int) segment->extent_count;
@@ -587,12 +598,12 @@ hm_segment_extents(Buffer header, HmExtent *extents)
 HmExtent *
 hm_copy_extents(HmMove *move, int *count)
 {
-	HmExtent   *result = palloc(move->copy_count * HM_SEGMENT_MAX_EXTENTS * sizeof(HmExtent));
+	HmExtent *result = palloc(move->copy_count * HM_SEGMENT_MAX_EXTENTS * sizeof(HmExtent));
 
 	*count = 0;
 	for (int i = 0; i < move->copy_count; i++)
 	{
-		Buffer		header = ReadBuffer(move->index, move->copies[i].block);
+		Buffer header = ReadBuffer(move->index, move->copies[i].block);
 
 		LockBuffer(header, BUFFER_LOCK_SHARE);
 		*count += hm_segment_extents(header, result + *count);

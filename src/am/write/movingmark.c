@@ -17,7 +17,7 @@ hm_mark_moving(Relation index, Buffer *headers, int count, bool moving)
 
 	for (int i = 0; i < count; i++)
 	{
-		HmSegment  *segment = hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0));
+		HmSegment *segment = hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0));
 
 		if (moving)
 			segment->state |= HM_SEGMENT_MOVING;
@@ -34,7 +34,7 @@ hm_mark_moving(Relation index, Buffer *headers, int count, bool moving)
 static bool
 remove_left_mark(Relation index, BlockNumber header_block, uint64 stamp)
 {
-	Buffer		header;
+	Buffer header;
 
 	if (!hm_movement_keep_out(index, header_block))
 		return false;
@@ -54,15 +54,15 @@ remove_left_mark(Relation index, BlockNumber header_block, uint64 stamp)
 Buffer
 hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 {
-	int			pauses = 0;
+	int pauses = 0;
 
 	for (;;)
 	{
-		HmPosition	entered = position;
-		Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER, lock);
-		HmSegment  *segment;
+		HmPosition entered = position;
+		Buffer header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER, lock);
+		HmSegment *segment;
 		BlockNumber header_block;
-		uint64		stamp;
+		uint64 stamp;
 
 		if (!BufferIsValid(header))
 			return InvalidBuffer;

@@ -12,9 +12,12 @@
 #include "am/write/insert.h"
 #include "compat.h"
 
-/* The blocks of a part's first segment, and the least of another one that is added at the right end. */
-#define HM_FIRST_EXTENT		2
-#define HM_MIN_APPENDED		4
+/*
+ * The blocks of a part's first segment, and the least of another one that is added at the right
+ * end.
+ */
+#define HM_FIRST_EXTENT 2
+#define HM_MIN_APPENDED 4
 
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
@@ -25,8 +28,8 @@
 static uint32
 growth_blocks(Relation index, uint32 most)
 {
-	uint32		blocks = RelationGetNumberOfBlocks(index);
-	uint32		least = Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_APPENDED));
+	uint32 blocks = RelationGetNumberOfBlocks(index);
+	uint32 least = Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_APPENDED));
 
 	return Min(most, Max(least, Max(blocks / 16, Min(blocks / 8, 16))));
 }
@@ -39,15 +42,15 @@ growth_blocks(Relation index, uint32 most)
  * and no buffer lock.
  */
 static HmDirectoryEntry
-write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *entries,
-				   int64 *n, uint32 most, HmExtent *extent)
+write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *entries, int64 *n,
+				   uint32 most, HmExtent *extent)
 {
-	HmCache    *cache = hm_cache(index, false);
+	HmCache *cache = hm_cache(index, false);
 	HmSegmentSpec spec = {0};
-	HmLeafPlan	plan;
-	uint64		planned;
-	char	   *image;
-	uint32		pages;
+	HmLeafPlan plan;
+	uint64 planned;
+	char *image;
+	uint32 pages;
 
 	spec.width = cache->width;
 	spec.fanout = cache->fanout;
@@ -56,7 +59,8 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 	Assert(extent->length <= HM_SEGMENT_MAX_BLOCKS);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
-	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);
+	extent->start =
+		hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);
 	HM_FAULT(last_segment_allocated);
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);
@@ -74,11 +78,11 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 int64
 hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
-	HmPosition	low = hm_position(part, 0, 0);
-	HmExtent	extent;
+	HmPosition low = hm_position(part, 0, 0);
+	HmExtent extent;
 	HmDirectoryEntry entry;
 	HmDirectoryEdit edit;
-	bool		lost;
+	bool lost;
 
 	hm_allocation_lock(index);
 	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, HM_FIRST_EXTENT, &extent);
@@ -107,24 +111,24 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 static bool
 ends_before(Page leaf, HtEntry bound)
 {
-	HtEntry		greatest;
+	HtEntry greatest;
 
 	return (HM_SOFT_BOUNDS || ht_leaf_fits_key(ht_leaf_shape_of(leaf), bound.key)) &&
-		(!hm_leaf_greatest(leaf, &greatest) || ht_entry_cmp(greatest, bound) < 0);
+		   (!hm_leaf_greatest(leaf, &greatest) || ht_entry_cmp(greatest, bound) < 0);
 }
 
 int64
-hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
-				  const HtEntry *coming, int64 n, uint32 most, HmSegmentName name)
+hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step, const HtEntry *coming,
+				  int64 n, uint32 most, HmSegmentName name)
 {
-	HmPosition	position = hm_position(part, bound.key, bound.tid);
-	HtWidth		width = hm_cache(index, false)->width;
-	HmExtent	extent;
+	HmPosition position = hm_position(part, bound.key, bound.tid);
+	HtWidth width = hm_cache(index, false)->width;
+	HmExtent extent;
 	HmDirectoryEntry entry;
 	HmDirectoryEdit edit;
-	Buffer		header;
-	Page		page;
-	bool		added = false;
+	Buffer header;
+	Page page;
+	bool added = false;
 
 	hm_allocation_lock(index);
 	entry = write_last_segment(index, position, step, coming, &n, most, &extent);
@@ -135,12 +139,11 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(header);
 	if (hm_segment_is_alive(page, name.stamp) &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_MOVING) &&
-		!hm_page_has_high(page))
+		!(hm_page_segment(page)->state & HM_SEGMENT_MOVING) && !hm_page_has_high(page))
 	{
-		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
-		Buffer		leaf = hm_segment_descend(index, header, width, end, true, NULL);
-		Page		leaf_page;
+		HtEntry end = {ht_key_max(width), HT_TID_MAX};
+		Buffer leaf = hm_segment_descend(index, header, width, end, true, NULL);
+		Page leaf_page;
 
 		if (BufferIsValid(edit.page) &&
 			BufferGetBlockNumber(leaf) == BufferGetBlockNumber(edit.page))

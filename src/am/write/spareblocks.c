@@ -17,19 +17,22 @@
  * began with, but not before it has the least number; and whatever it began with, if it has the
  * greatest number.  One that did not begin small is also moved if it has twice the share.
  */
-#define HM_OUTGROWN_SHARE		215
-#define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
-#define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
-#define HM_OUTGROWN_SMALL	128
+#define HM_OUTGROWN_SHARE 215
+#define HM_OUTGROWN_MIN (HM_SEGMENT_MAX_BLOCKS * 3 / 2)
+#define HM_OUTGROWN_MAX (HM_SEGMENT_MAX_BLOCKS * 7 / 2)
+#define HM_OUTGROWN_SMALL 128
 
-/* The blocks of an extent for splits, at least and at most; and at least as a share of the segment's leaves. */
+/*
+ * The blocks of an extent for splits, at least and at most; and at least as a share of the
+ * segment's leaves.
+ */
 #ifdef HM_SMALL_LIMITS
-#define HM_MIN_SPARE		4
+#define HM_MIN_SPARE 4
 #else
-#define HM_MIN_SPARE		2
+#define HM_MIN_SPARE 2
 #endif
-#define HM_MAX_SPARE		128
-#define HM_SPARE_SHARE		16
+#define HM_MAX_SPARE 128
+#define HM_SPARE_SHARE 16
 
 /*
  * A movement costs least WAL in place of splits.  Random keys fill all leaves of a segment at about
@@ -41,8 +44,9 @@
 uint32
 hm_outgrown_leaves(const HmSegment *segment)
 {
-	uint32		twice = (segment->pure_leaves * HM_OUTGROWN_SHARE + 99) / 100;
-	uint32		least = segment->pure_leaves < HM_OUTGROWN_SMALL ? HM_OUTGROWN_MIN : Min(HM_OUTGROWN_MIN, 2 * twice);
+	uint32 twice = (segment->pure_leaves * HM_OUTGROWN_SHARE + 99) / 100;
+	uint32 least = segment->pure_leaves < HM_OUTGROWN_SMALL ? HM_OUTGROWN_MIN :
+															  Min(HM_OUTGROWN_MIN, 2 * twice);
 
 	return Min(HM_OUTGROWN_MAX, Max(least, twice));
 }
@@ -50,7 +54,7 @@ hm_outgrown_leaves(const HmSegment *segment)
 uint32
 hm_spare_blocks(const HmSegment *segment)
 {
-	uint32		result = segment->leaf_room - segment->pure_leaves - segment->tail_used;
+	uint32 result = segment->leaf_room - segment->pure_leaves - segment->tail_used;
 
 	if (segment->extent_count > 1)
 		result += segment->extents[segment->extent_count - 1].length - segment->spare_used;
@@ -87,10 +91,10 @@ block_after(const HmSegment *segment)
 static uint32
 extent_length(const HmSegment *segment)
 {
-	uint32		leaves = segment->leaves;
-	uint32		outgrown = Max(leaves, hm_outgrown_leaves(segment));
-	uint32		left = Max(1, HM_SEGMENT_MAX_EXTENTS - segment->extent_count);
-	uint32		length = (uint32) (leaves * log((double) outgrown / leaves) / (2 * left));
+	uint32 leaves = segment->leaves;
+	uint32 outgrown = Max(leaves, hm_outgrown_leaves(segment));
+	uint32 left = Max(1, HM_SEGMENT_MAX_EXTENTS - segment->extent_count);
+	uint32 length = (uint32) (leaves * log((double) outgrown / leaves) / (2 * left));
 
 	return Min(HM_MAX_SPARE, Max(HM_MIN_SPARE, Max(leaves / HM_SPARE_SHARE, length)));
 }
@@ -99,11 +103,10 @@ extent_length(const HmSegment *segment)
 static bool
 wants_extent(Page header, HmSegmentName name)
 {
-	HmSegment  *segment = hm_page_segment(header);
+	HmSegment *segment = hm_page_segment(header);
 
-	return hm_segment_is_alive(header, name.stamp) &&
-		!(segment->state & HM_SEGMENT_MOVING) &&
-		hm_spare_blocks(segment) < 2;
+	return hm_segment_is_alive(header, name.stamp) && !(segment->state & HM_SEGMENT_MOVING) &&
+		   hm_spare_blocks(segment) < 2;
 }
 
 /*
@@ -125,12 +128,15 @@ add_extent(HmSegment *segment, HmExtent extent)
 	return true;
 }
 
-/* Allocate blocks, those from "next" on if they are free, and add them to a segment, which has wanted them. */
+/*
+ * Allocate blocks, those from "next" on if they are free, and add them to a segment, which has
+ * wanted them.
+ */
 static void
 allocate_for(Relation index, Buffer header, HmSegmentName name, uint32 length, BlockNumber next)
 {
-	HmExtent	extent = {hm_extent_allocate(index, length, HM_EXTENT_FOR_FEW, next), length};
-	bool		added = false;
+	HmExtent extent = {hm_extent_allocate(index, length, HM_EXTENT_FOR_FEW, next), length};
+	bool added = false;
 
 	HM_FAULT(spare_allocated);
 
@@ -153,9 +159,9 @@ allocate_for(Relation index, Buffer header, HmSegmentName name, uint32 length, B
 void
 hm_add_spare_extent(Relation index, HmSegmentName name)
 {
-	Buffer		header;
-	bool		wanted;
-	uint32		length = 0;
+	Buffer header;
+	bool wanted;
+	uint32 length = 0;
 	BlockNumber next = InvalidBlockNumber;
 
 	hm_allocation_lock(index);
@@ -164,7 +170,7 @@ hm_add_spare_extent(Relation index, HmSegmentName name)
 	wanted = wants_extent(BufferGetPage(header), name);
 	if (wanted)
 	{
-		HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+		HmSegment *segment = hm_page_segment(BufferGetPage(header));
 
 		length = extent_length(segment);
 		next = block_after(segment);

@@ -19,7 +19,7 @@
  * counters that stood at 800 each, all of whose versions a snapshot kept, had 1,272 pages in place
  * of 887 (bench/dead.sh, "counters with a long reader").
  */
-#define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 2 / 5)
+#define HM_AUXILIARY_APPENDS (HM_AUXILIARY_MAX * 2 / 5)
 
 /*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
@@ -30,13 +30,13 @@
 static HtEntry
 split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 {
-	Page		left = hm_change_page(split->leaf);
-	Page		right = hm_change_page(fresh);
-	HtEntry		low = split->bound;
-	HtEntry		high = hm_leaf_high(left);
+	Page left = hm_change_page(split->leaf);
+	Page right = hm_change_page(fresh);
+	HtEntry low = split->bound;
+	HtEntry high = hm_leaf_high(left);
 	const HtEntry *upper = split->coming;
-	HmLeafPlan	plan;
-	uint64		upper_count;
+	HmLeafPlan plan;
+	uint64 upper_count;
 
 	if (split->append)
 	{
@@ -44,17 +44,19 @@ split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 		if (hm_page_has_high(left))
 			upper_count = (uint64) hm_entries_below(upper, split->coming_count, high);
 		hm_plan_leaves(split->width, hm_fillfactor(index), hm_fillfactor(index), low,
-					   hm_page_has_high(left) ? &high : NULL, upper, upper_count, split->step, 1, &plan, &upper_count);
+					   hm_page_has_high(left) ? &high : NULL, upper, upper_count, split->step, 1,
+					   &plan, &upper_count);
 		*inserted += (int64) upper_count;
 	}
 	else
 	{
 		upper = split->entries + split->keep;
 		plan.count = split->count - split->keep;
-		plan.shape = hm_leaf_shape(split->width, low, hm_page_has_high(left) ? &high : NULL,
-								   upper, plan.count, split->step);
-		hm_leaf_fill(left, hm_leaf_shape(split->width, hm_leaf_low(left), &low, split->entries,
-										 split->keep, HM_STEP_UNKNOWN),
+		plan.shape = hm_leaf_shape(split->width, low, hm_page_has_high(left) ? &high : NULL, upper,
+								   plan.count, split->step);
+		hm_leaf_fill(left,
+					 hm_leaf_shape(split->width, hm_leaf_low(left), &low, split->entries,
+								   split->keep, HM_STEP_UNKNOWN),
 					 split->entries, split->keep);
 		*inserted += split->merged;
 	}
@@ -98,15 +100,14 @@ check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber
 static Buffer
 fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
 {
-	Page		header = BufferGetPage(split->header);
-	Buffer		buffer;
+	Page header = BufferGetPage(split->header);
+	Buffer buffer;
 
 	check_not_locked(index, split, other, block);
 	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
-		hm_report_damage(NULL,
-						 "segment at block %u of index \"%s\" refers to block %u, which is not its own",
-						 BufferGetBlockNumber(split->header), RelationGetRelationName(index),
-						 block);
+		hm_report_damage(
+			NULL, "segment at block %u of index \"%s\" refers to block %u, which is not its own",
+			BufferGetBlockNumber(split->header), RelationGetRelationName(index), block);
 
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
 	START_CRIT_SECTION();
@@ -128,12 +129,12 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 static bool
 can_append_leaf(HmSegment *segment)
 {
-	uint32		next = segment->pure_leaves;
+	uint32 next = segment->pure_leaves;
 
 	if (next >= segment->leaf_room - segment->tail_used)
 		return false;
 	return next % segment->fanout == 0 ||
-		!BlockNumberIsValid(hm_segment_auxiliaries(segment)[next / segment->fanout]);
+		   !BlockNumberIsValid(hm_segment_auxiliaries(segment)[next / segment->fanout]);
 }
 
 /*
@@ -144,8 +145,8 @@ can_append_leaf(HmSegment *segment)
 static uint32
 bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 {
-	HmReader	reader;
-	uint32		node;
+	HmReader reader;
+	uint32 node;
 
 	hm_reader_begin(&reader, index, header, width, ReadBuffer);
 	node = hm_reader_bottom(&reader, entry, false, NULL, NULL);
@@ -162,18 +163,18 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 typedef enum AppendPlace
 {
 	APPEND_TO_AUXILIARY,
-	APPEND_SEGMENT,				/* the main extent is full, or nothing is shadowed */
-	APPEND_SMALL_SEGMENT		/* the auxiliary node is full, so that the main extent is not */
+	APPEND_SEGMENT,      /* the main extent is full, or nothing is shadowed */
+	APPEND_SMALL_SEGMENT /* the auxiliary node is full, so that the main extent is not */
 } AppendPlace;
 
 static AppendPlace
 append_place(Relation index, const HmSplit *split)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
-	uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
+	HmSegment *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32 node = bottom_node(index, split->header, split->width, split->coming[0]);
 	BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
-	Buffer		auxiliary;
-	uint32		children;
+	Buffer auxiliary;
+	uint32 children;
 
 	if (!BlockNumberIsValid(shadow))
 		return APPEND_SEGMENT;
@@ -193,18 +194,15 @@ append_place(Relation index, const HmSplit *split)
 static int64
 split_in_order(Relation index, HmSplit *split)
 {
-	int64		inserted = 0;
-	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
-	uint32		number = segment->pure_leaves;
-	uint32		node,
-				offset,
-				page_number;
-	int			separator;
-	Buffer		keys = InvalidBuffer;
-	Buffer		fresh;
-	Page		header_page,
-				keys_page;
-	HtEntry		bound;
+	int64 inserted = 0;
+	HmSegment *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32 number = segment->pure_leaves;
+	uint32 node, offset, page_number;
+	int separator;
+	Buffer keys = InvalidBuffer;
+	Buffer fresh;
+	Page header_page, keys_page;
+	HtEntry bound;
 
 	hm_segment_separator(segment, number, &node, &separator);
 	page_number = hm_node_page(segment, split->width, node, &offset);
@@ -242,12 +240,12 @@ split_in_order(Relation index, HmSplit *split)
 static void
 fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 node)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
 	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
-	uint32		first = segment->child_region[node] - segment->nodes;
-	uint32		count = Min(segment->fanout, segment->pure_leaves - first);
-	HtEntry		none = {0, 0};
-	HmReader	reader;
+	uint32 first = segment->child_region[node] - segment->nodes;
+	uint32 count = Min(segment->fanout, segment->pure_leaves - first);
+	HtEntry none = {0, 0};
+	HmReader reader;
 	const char *separators;
 
 	hm_reader_begin(&reader, index, header, width, ReadBuffer);
@@ -257,8 +255,7 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 	auxiliary->count = count;
 	for (uint32 i = 0; i < count; i++)
 	{
-		HtEntry		low = i == 0 ? none :
-			ht_node_get(separators, width, segment->fanout, (int) i - 1);
+		HtEntry low = i == 0 ? none : ht_node_get(separators, width, segment->fanout, (int) i - 1);
 
 		hm_auxiliary_set(auxiliary, (int) i, low, segment->leaf_base + first + i);
 	}
@@ -274,14 +271,14 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 static int64
 split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 {
-	int64		inserted = 0;
-	HmSegment  *segment;
+	int64 inserted = 0;
+	HmSegment *segment;
 	BlockNumber *shadow;
 	HmAuxiliary *children;
-	Page		page;
-	Buffer		fresh;
-	HtEntry		bound;
-	int			i;
+	Page page;
+	Buffer fresh;
+	HtEntry bound;
+	int i;
 
 	hm_change_begin(index);
 	segment = hm_page_segment(hm_change_page(split->header));
@@ -335,11 +332,11 @@ static HtLeafShape
 merge_for_split(Relation index, HmSplit *split, Page leaf)
 {
 	HtLeafShape shape = ht_leaf_shape_of(leaf);
-	HtEntry		high = hm_leaf_high(leaf);
-	HtEntry		old[HT_LEAF_MAX_ENTRIES];
-	int			count = hm_leaf_read_checked(index, BufferGetBlockNumber(split->leaf), leaf, split->width, old);
-	int			tid_bytes,
-				most;
+	HtEntry high = hm_leaf_high(leaf);
+	HtEntry old[HT_LEAF_MAX_ENTRIES];
+	int count =
+		hm_leaf_read_checked(index, BufferGetBlockNumber(split->leaf), leaf, split->width, old);
+	int tid_bytes, most;
 
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
@@ -356,7 +353,8 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
 
 	/* Also of old entries: new leaves have TIDs with room for higher blocks, and so fewer slots. */
-	tid_bytes = Max(hm_tid_bytes(old, (uint64) count), hm_tid_bytes(split->coming, (uint64) split->merged));
+	tid_bytes =
+		Max(hm_tid_bytes(old, (uint64) count), hm_tid_bytes(split->coming, (uint64) split->merged));
 	shape.tid_bytes = (uint8) Max(shape.tid_bytes, tid_bytes);
 	most = Max(2 * hm_leaf_target(index, shape), ht_leaf_capacity(shape));
 	split->count = hm_merge_entries(old, count, split->coming, &split->merged, Max(most, count + 1),
@@ -370,7 +368,7 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 static HT_KEY
 leaf_step(Page leaf)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry entries[HT_LEAF_MAX_ENTRIES];
 
 	return hm_key_step(entries, (uint64) ht_leaf_read(leaf, entries));
 }
@@ -384,13 +382,14 @@ begins_leaf(Relation index, Page leaf, HtEntry entry)
 {
 	return (!hm_page_has_high(leaf) ||
 			(HM_SOFT_BOUNDS && !ht_leaf_fits_key(ht_leaf_shape_of(leaf), entry.key))) &&
-		hm_begins_leaf(index, leaf, ht_leaf_count(leaf), entry);
+		   hm_begins_leaf(index, leaf, ht_leaf_count(leaf), entry);
 }
 
 void
-hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
+hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n,
+			  HmSplit *split)
 {
-	Page		page = BufferGetPage(leaf);
+	Page page = BufferGetPage(leaf);
 
 	split->leaf = leaf;
 	split->width = width;
@@ -428,7 +427,8 @@ static bool
 fits_in_one_leaf(const HmSplit *split)
 {
 	return !split->append &&
-		hm_leaf_has_room(split->shape, !hm_page_has_high(BufferGetPage(split->leaf)), split->count, 0);
+		   hm_leaf_has_room(split->shape, !hm_page_has_high(BufferGetPage(split->leaf)),
+							split->count, 0);
 }
 
 /*
@@ -438,7 +438,7 @@ fits_in_one_leaf(const HmSplit *split)
 static bool
 begins_segment(Relation index, const HmSplit *split, HmSplitRest *rest)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
+	HmSegment *segment = hm_page_segment(BufferGetPage(split->header));
 	AppendPlace place;
 
 	if (!split->append || hm_page_has_high(BufferGetPage(split->leaf)))
@@ -452,11 +452,14 @@ begins_segment(Relation index, const HmSplit *split, HmSplitRest *rest)
 	return true;
 }
 
-/* Lock the auxiliary node of a bottom node; InvalidBuffer if there is none.  Errors: index_corrupted. */
+/*
+ * Lock the auxiliary node of a bottom node; InvalidBuffer if there is none.  Errors:
+ * index_corrupted.
+ */
 static Buffer
 lock_auxiliary(Relation index, const HmSplit *split, BlockNumber block)
 {
-	Buffer		auxiliary;
+	Buffer auxiliary;
 
 	if (!BlockNumberIsValid(block))
 		return InvalidBuffer;
@@ -474,12 +477,13 @@ lock_auxiliary(Relation index, const HmSplit *split, BlockNumber block)
 static int64
 shadow_or_wait(Relation index, HmSplit *split, bool has_worker, HmSplitRest *rest)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
-	uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
+	HmSegment *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32 node = bottom_node(index, split->header, split->width, split->coming[0]);
 	BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
-	bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
-	Buffer		auxiliary = lock_auxiliary(index, split, shadow);
-	HmAuxiliary *children = BufferIsValid(auxiliary) ? hm_page_auxiliary(BufferGetPage(auxiliary)) : NULL;
+	bool no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
+	Buffer auxiliary = lock_auxiliary(index, split, shadow);
+	HmAuxiliary *children =
+		BufferIsValid(auxiliary) ? hm_page_auxiliary(BufferGetPage(auxiliary)) : NULL;
 
 	rest->urgency = hm_movement_urgency(segment, children, no_spare, has_worker);
 	rest->wants_extent = no_spare && rest->urgency != HM_MOVE_NOW;
@@ -493,15 +497,13 @@ shadow_or_wait(Relation index, HmSplit *split, bool has_worker, HmSplitRest *res
 int64
 hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split, HmSplitRest *rest)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	bool		last = !BlockNumberIsValid(hm_page_special(BufferGetPage(split->leaf))->right);
-	int64		inserted = 0;
+	HmSegment *segment = hm_page_segment(BufferGetPage(header));
+	bool last = !BlockNumberIsValid(hm_page_special(BufferGetPage(split->leaf))->right);
+	int64 inserted = 0;
 
-	*rest = (HmSplitRest) {
-		.segment = {BufferGetBlockNumber(header), segment->stamp},
-		.bound = split->bound,
-		.step = split->step
-	};
+	*rest = (HmSplitRest){.segment = {BufferGetBlockNumber(header), segment->stamp},
+						  .bound = split->bound,
+						  .step = split->step};
 	split->header = header;
 	hm_segment_check(index, header, split->width);
 	if (fits_in_one_leaf(split))
@@ -521,18 +523,18 @@ int64
 hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf, bool has_worker,
 					   const HtEntry *coming, int64 n, HmSplitRest *rest)
 {
-	Page		page = BufferGetPage(leaf);
-	int			count = ht_leaf_count(page);
-	int64		inserted = hm_insert_if_room(index, leaf, count, coming,
-											 hm_entries_for_leaf(index, page, count, coming, n));
-	HmSplit		split;
+	Page page = BufferGetPage(leaf);
+	int count = ht_leaf_count(page);
+	int64 inserted = hm_insert_if_room(index, leaf, count, coming,
+									   hm_entries_for_leaf(index, page, count, coming, n));
+	HmSplit split;
 
 	if (inserted == 0)
 	{
 		hm_plan_split(index, width, leaf, coming, n, &split);
 		return hm_split(index, header, has_worker, &split, rest);
 	}
-	*rest = (HmSplitRest) {0};
+	*rest = (HmSplitRest){0};
 	UnlockReleaseBuffer(leaf);
 	UnlockReleaseBuffer(header);
 	return inserted;

@@ -10,7 +10,7 @@
  * Of the entries of a leaf that gets new ones below all others, the left leaf keeps one in so many:
  * the new leaf is as full as a build makes it, nearly.
  */
-#define HM_SHARE_BELOW		8
+#define HM_SHARE_BELOW 8
 
 /*
  * Where to cut a leaf that consists mostly of one key's entries, from its low bound on, and gets
@@ -26,10 +26,10 @@
 static bool
 cut_after_key(HmSplit *split, Page leaf)
 {
-	HtEntry		entry = split->coming[0];
-	HtEntry		low = hm_leaf_low(leaf);
-	HtEntry		high = hm_leaf_high(leaf);
-	int			end = 0;
+	HtEntry entry = split->coming[0];
+	HtEntry low = hm_leaf_low(leaf);
+	HtEntry high = hm_leaf_high(leaf);
+	int end = 0;
 
 	if (split->merged != 1 || low.key != entry.key)
 		return false;
@@ -49,8 +49,9 @@ cut_after_key(HmSplit *split, Page leaf)
 		split->bound = entry;
 		split->keep = end - 1;
 	}
-	return split->keep <= ht_leaf_capacity(hm_leaf_shape(split->width, low, &split->bound, split->entries,
-														 split->keep, HM_STEP_UNKNOWN));
+	return split->keep <=
+		   ht_leaf_capacity(hm_leaf_shape(split->width, low, &split->bound, split->entries,
+										  split->keep, HM_STEP_UNKNOWN));
 }
 
 /*
@@ -60,10 +61,10 @@ cut_after_key(HmSplit *split, Page leaf)
 static int
 slots_of_halves(const HmSplit *split, Page leaf, int keep, HtEntry bound)
 {
-	HtEntry		high = hm_leaf_high(leaf);
+	HtEntry high = hm_leaf_high(leaf);
 	const HtEntry *entries = split->entries;
-	HtLeafShape left = hm_leaf_shape(split->width, hm_leaf_low(leaf), &bound, entries, keep,
-									 HM_STEP_UNKNOWN);
+	HtLeafShape left =
+		hm_leaf_shape(split->width, hm_leaf_low(leaf), &bound, entries, keep, HM_STEP_UNKNOWN);
 	HtLeafShape right = hm_leaf_shape(split->width, bound, hm_page_has_high(leaf) ? &high : NULL,
 									  entries + keep, split->count - keep, split->step);
 
@@ -72,12 +73,14 @@ slots_of_halves(const HmSplit *split, Page leaf, int keep, HtEntry bound)
 	return ht_leaf_capacity(left) + ht_leaf_capacity(right);
 }
 
-/* Which of split->entries, of those in the middle, has the greatest distance from the one before. */
+/*
+ * Which of split->entries, of those in the middle, has the greatest distance from the one before.
+ */
 static int
 greatest_step(const HmSplit *split)
 {
 	const HtEntry *entries = split->entries;
-	int			result = split->count / 2;
+	int result = split->count / 2;
 
 	for (int i = split->count / 4 + 1; i < split->count - split->count / 4; i++)
 	{
@@ -90,11 +93,11 @@ greatest_step(const HmSplit *split)
 HtEntry
 hm_bound_below(HtEntry before, HtEntry first, HT_KEY step, int keys)
 {
-	HT_KEY		gap = first.key - before.key;
+	HT_KEY gap = first.key - before.key;
 
 	if (step == HM_STEP_UNKNOWN || step == 0 || step >= gap / (keys + 1))
 		return first;
-	return (HtEntry) {first.key - step * keys, 0};
+	return (HtEntry){first.key - step * keys, 0};
 }
 
 /*
@@ -104,9 +107,9 @@ static HtEntry
 bound_after(const HmSplit *split, Page leaf, int keep)
 {
 	const HtEntry *entries = split->entries;
-	int			count = split->count - keep;
-	HtEntry		high = hm_leaf_high(leaf);
-	HtEntry		before = keep > 0 ? entries[keep - 1] : hm_leaf_low(leaf);
+	int count = split->count - keep;
+	HtEntry high = hm_leaf_high(leaf);
+	HtEntry before = keep > 0 ? entries[keep - 1] : hm_leaf_low(leaf);
 	HtLeafShape shape;
 
 	if (!HM_SOFT_BOUNDS)
@@ -121,13 +124,16 @@ bound_after(const HmSplit *split, Page leaf, int keep)
 static int
 place_of_coming(const HmSplit *split)
 {
-	int			first = 0;
-	int			last;
+	int first = 0;
+	int last;
 
 	while (first < split->count && ht_entry_cmp(split->entries[first], split->coming[0]) != 0)
 		first++;
 	last = first + (int) split->merged - 1;
-	return last < split->count && ht_entry_cmp(split->entries[last], split->coming[split->merged - 1]) == 0 ? first : -1;
+	return last < split->count &&
+				   ht_entry_cmp(split->entries[last], split->coming[split->merged - 1]) == 0 ?
+			   first :
+			   -1;
 }
 
 /*
@@ -141,7 +147,7 @@ place_of_coming(const HmSplit *split)
 static bool
 cut_below(HmSplit *split, Page leaf)
 {
-	int			first = HM_SOFT_BOUNDS ? place_of_coming(split) : -1;
+	int first = HM_SOFT_BOUNDS ? place_of_coming(split) : -1;
 
 	if (first < 0 || split->count - first <= split->merged)
 		return false;
@@ -165,7 +171,7 @@ static int
 key_begins(const HmSplit *split)
 {
 	const HtEntry *entries = split->entries;
-	int			middle = split->count / 2;
+	int middle = split->count / 2;
 
 	for (int i = 0; i < split->count / 4; i++)
 	{
@@ -187,12 +193,12 @@ key_begins(const HmSplit *split)
 static bool
 cut_between_keys(HmSplit *split, Page leaf)
 {
-	int			keep = key_begins(split);
-	HtEntry		bound;
+	int keep = key_begins(split);
+	HtEntry bound;
 
 	if (keep == 0)
 		return false;
-	bound = (HtEntry) {split->entries[keep].key, 0};
+	bound = (HtEntry){split->entries[keep].key, 0};
 	if (slots_of_halves(split, leaf, keep, bound) == 0)
 		return false;
 	split->keep = keep;
@@ -214,7 +220,7 @@ hm_choose_cut(HmSplit *split, Page leaf)
 	split->keep = split->count / 2;
 	if (HM_SOFT_BOUNDS && split->keep > 0)
 	{
-		int			step = greatest_step(split);
+		int step = greatest_step(split);
 
 		if (slots_of_halves(split, leaf, step, split->entries[step]) >
 			slots_of_halves(split, leaf, split->keep, split->entries[split->keep]))

@@ -46,11 +46,12 @@
  * A scope surrounds a statement whose entries may be queued.  Executor and
  * utility calls inside it are nested and do not queue.
  */
-#define SCOPE_NONE	(-1)
-#define SCOPE_HERE	0			/* in the statement itself; above: nested */
+#define SCOPE_NONE (-1)
+#define SCOPE_HERE 0 /* in the statement itself; above: nested */
 
-static int	scope_depth = SCOPE_NONE;
-static SubTransactionId scope_owner = InvalidSubTransactionId;	/* in which the last scope was opened */
+static int scope_depth = SCOPE_NONE;
+static SubTransactionId scope_owner =
+	InvalidSubTransactionId; /* in which the last scope was opened */
 
 /* GUC */
 static bool batch_inserts = true;
@@ -66,7 +67,6 @@ static ExecutorStart_hook_type next_ExecutorStart = NULL;
 static ExecutorRun_hook_type next_ExecutorRun = NULL;
 static ExecutorFinish_hook_type next_ExecutorFinish = NULL;
 static ProcessUtility_hook_type next_ProcessUtility = NULL;
-
 
 /* ----------------------------------------------------------------
  *		The scope
@@ -155,22 +155,20 @@ plan_forbids_scope(Plan *plan)
 static bool
 statement_opens_scope(const PlannedStmt *stmt)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (!batch_inserts)
 		return false;
 
-	if (stmt->commandType != CMD_INSERT &&
-		stmt->commandType != CMD_UPDATE &&
-		stmt->commandType != CMD_MERGE &&
-		!stmt->hasModifyingCTE)
+	if (stmt->commandType != CMD_INSERT && stmt->commandType != CMD_UPDATE &&
+		stmt->commandType != CMD_MERGE && !stmt->hasModifyingCTE)
 		return false;
 
 	if (plan_forbids_scope(stmt->planTree))
 		return false;
 	if (stmt->hasModifyingCTE)
 	{
-		foreach(cell, stmt->subplans)
+		foreach (cell, stmt->subplans)
 		{
 			if (plan_forbids_scope((Plan *) lfirst(cell)))
 				return false;
@@ -183,8 +181,7 @@ statement_opens_scope(const PlannedStmt *stmt)
 static bool
 utility_opens_scope(Node *statement)
 {
-	return batch_inserts && IsA(statement, CopyStmt) &&
-		((CopyStmt *) statement)->is_from;
+	return batch_inserts && IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from;
 }
 
 /*
@@ -198,8 +195,7 @@ at_top_level(void)
 	ErrorContextCallback *context = error_context_stack;
 
 	if (context != NULL &&
-		(context->callback == ParamsErrorCallback ||
-		 context->callback == CopyFromErrorCallback))
+		(context->callback == ParamsErrorCallback || context->callback == CopyFromErrorCallback))
 		context = context->previous;
 	return context == NULL;
 }
@@ -217,17 +213,14 @@ scope_open_late(void)
 		return;
 	late_scope_possible = false;
 
-	if (scope_depth != SCOPE_NONE ||
-		ActivePortal == NULL ||
-		ActivePortal->status != PORTAL_ACTIVE ||
-		ActivePortal->strategy != PORTAL_MULTI_QUERY ||
-		list_length(ActivePortal->stmts) != 1 ||
-		!at_top_level())
+	if (scope_depth != SCOPE_NONE || ActivePortal == NULL ||
+		ActivePortal->status != PORTAL_ACTIVE || ActivePortal->strategy != PORTAL_MULTI_QUERY ||
+		list_length(ActivePortal->stmts) != 1 || !at_top_level())
 		return;
 
 	stmt = linitial_node(PlannedStmt, ActivePortal->stmts);
-	if (stmt->commandType == CMD_UTILITY ?
-		utility_opens_scope(stmt->utilityStmt) : statement_opens_scope(stmt))
+	if (stmt->commandType == CMD_UTILITY ? utility_opens_scope(stmt->utilityStmt) :
+										   statement_opens_scope(stmt))
 	{
 		scope_open();
 		scope_is_late = true;
@@ -275,7 +268,7 @@ call_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 static void
 batch_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 {
-	int			outer_depth;
+	int outer_depth;
 
 	scope_end_late();
 	outer_depth = scope_depth;
@@ -318,7 +311,7 @@ call_ExecutorFinish(QueryDesc *queryDesc)
 static void
 batch_ExecutorFinish(QueryDesc *queryDesc)
 {
-	int			outer_depth;
+	int outer_depth;
 
 	scope_end_late();
 	outer_depth = scope_depth;
@@ -341,26 +334,23 @@ batch_ExecutorFinish(QueryDesc *queryDesc)
 }
 
 static void
-call_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
-					bool readOnlyTree, ProcessUtilityContext context,
-					ParamListInfo params, QueryEnvironment *queryEnv,
+call_ProcessUtility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 					DestReceiver *dest, QueryCompletion *qc)
 {
 	if (next_ProcessUtility)
-		next_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-							params, queryEnv, dest, qc);
+		next_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-								params, queryEnv, dest, qc);
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest,
+								qc);
 }
 
 static void
-batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
-					 bool readOnlyTree, ProcessUtilityContext context,
-					 ParamListInfo params, QueryEnvironment *queryEnv,
-					 DestReceiver *dest, QueryCompletion *qc)
+batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	int			outer_depth;
+	int outer_depth;
 
 	scope_end_late();
 	outer_depth = scope_depth;
@@ -371,15 +361,13 @@ batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
 	else
 	{
 		hm_batch_apply_all();
-		call_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-							params, queryEnv, dest, qc);
+		call_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		return;
 	}
 
 	PG_TRY();
 	{
-		call_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-							params, queryEnv, dest, qc);
+		call_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		if (outer_depth == SCOPE_NONE)
 			scope_end();
 	}
@@ -417,8 +405,8 @@ batch_xact_callback(XactEvent event, void *arg)
 
 /* The end of a subtransaction; of interest if it owns the queue. */
 static void
-batch_subxact_callback(SubXactEvent event, SubTransactionId subxact,
-					   SubTransactionId parent, void *arg)
+batch_subxact_callback(SubXactEvent event, SubTransactionId subxact, SubTransactionId parent,
+					   void *arg)
 {
 	if (subxact != scope_owner)
 		return;
@@ -439,13 +427,8 @@ hm_statement_init(void)
 {
 	hm_batch_init();
 	DefineCustomBoolVariable("harmonia.batch_inserts",
-							 "Applies the index entries of a large statement in batches.",
-							 NULL,
-							 &batch_inserts,
-							 true,
-							 PGC_USERSET,
-							 0,
-							 NULL, NULL, NULL);
+							 "Applies the index entries of a large statement in batches.", NULL,
+							 &batch_inserts, true, PGC_USERSET, 0, NULL, NULL, NULL);
 
 	next_ExecutorStart = ExecutorStart_hook;
 	ExecutorStart_hook = batch_ExecutorStart;

@@ -11,12 +11,12 @@
  *	 belong in it.  Both change under the leaf's exclusive lock only: bounds by a split,
  *	 the stamp when the block is used by another segment.
  *
- * - It does not say that its segment has died or is being moved; that stands in the first word
- *	 of the header.  The writer reads this word without the header's lock.  A mover sets its
- *	 mark before it locks the leaves for the last time.  If it then locks the leaf after the writer, it
- *	 copies what the writer has written.  If before, the writer sees the mark, because it has
- *	 the lock from the mover.  The mark stays until the segment is dead, or the mover has
- *	 given up.  The header says that it is dead until its block is used again.
+ * - It does not say that its segment has died or is being moved; that stands in the first word of
+ *	 the header.  The writer reads this word without the header's lock.  A mover sets its mark
+ *	 before it locks the leaves for the last time.  If it then locks the leaf after the writer, it
+ *	 copies what the writer has written.  If before, the writer sees the mark, because it has the
+ *	 lock from the mover.  The mark stays until the segment is dead, or the mover has given up.  The
+ *	 header says that it is dead until its block is used again.
  *
  * - Then the block may be of any kind, and be overwritten at this moment, under a lock that the
  *	 writer does not have.  So its stamp is cleared before anything else of it changes
@@ -47,39 +47,39 @@
  * For how many pauses of the CPU a writer at least and at most waits for a leaf's lock before it
  * sleeps.  The least is about what an insertion takes; the most is some 60 us.
  */
-#define MIN_PAUSES	32
-#define MAX_PAUSES	2048
+#define MIN_PAUSES 32
+#define MAX_PAUSES 2048
 
-/* How long to try for a lock that must not be slept for: those that descend have a header's for a microsecond. */
-#define SOON_PAUSES		512
+/*
+ * How long to try for a lock that must not be slept for: those that descend have a header's for a
+ * microsecond.
+ */
+#define SOON_PAUSES 512
 
 /* How much that changes with a wait that was long enough, and with one that was not. */
-#define MORE_PAUSES	128
-#define LESS_PAUSES	8
+#define MORE_PAUSES 128
+#define LESS_PAUSES 8
 
 /* Whether a remembered leaf had an entry between its bounds. */
 static inline bool
 had_within(const HmKnownLeaf *known, HmPart part, HtEntry entry)
 {
 	return ht_entry_cmp(known->low, entry) <= 0 && ht_entry_cmp(entry, known->high) < 0 &&
-		known->part == part;
+		   known->part == part;
 }
 
 /* Whether a remembered leaf begins at or before a position. */
 static inline bool
 begins_by(const HmKnownLeaf *known, HmPart part, HtEntry entry)
 {
-	return known->part < part ||
-		(known->part == part && ht_entry_cmp(known->low, entry) <= 0);
+	return known->part < part || (known->part == part && ht_entry_cmp(known->low, entry) <= 0);
 }
 
 /* The number of remembered leaves that do. */
 static int
 known_up_to(const HmCache *cache, HmPart part, HtEntry entry)
 {
-	int			low = 0,
-				middle,
-				high = cache->known_count;
+	int low = 0, middle, high = cache->known_count;
 
 	HM_BINARY_SEARCH(low, middle, high,
 					 begins_by(&cache->known[cache->known_order[middle]], part, entry));
@@ -93,8 +93,8 @@ known_up_to(const HmCache *cache, HmPart part, HtEntry entry)
 static HmKnownLeaf *
 find_known(HmCache *cache, HmPart part, HtEntry entry)
 {
-	int			n;
-	int			number = cache->known_last;
+	int n;
+	int number = cache->known_last;
 
 	if (number < cache->known_count && had_within(&cache->known[number], part, entry))
 		return &cache->known[number];
@@ -121,7 +121,7 @@ place_of(const HmCache *cache, int number)
 static void
 take_out(HmCache *cache, int place)
 {
-	uint8	   *at = cache->known_order + place;
+	uint8 *at = cache->known_order + place;
 
 	cache->known_count--;
 	memmove(at, at + 1, (size_t) (cache->known_count - place));
@@ -131,8 +131,8 @@ take_out(HmCache *cache, int place)
 static void
 forget(HmCache *cache, HmKnownLeaf *known)
 {
-	int			number = (int) (known - cache->known);
-	int			last = cache->known_count - 1;
+	int number = (int) (known - cache->known);
+	int last = cache->known_count - 1;
 
 	take_out(cache, place_of(cache, number));
 	if (number != last)
@@ -160,7 +160,7 @@ begins_within(const HmCache *cache, int place, const HmKnownLeaf *now)
 static int
 forget_beside(HmCache *cache, const HmKnownLeaf *now)
 {
-	int			place = known_up_to(cache, (HmPart) now->part, now->low);
+	int place = known_up_to(cache, (HmPart) now->part, now->low);
 
 	if (place > 0 && begins_within(cache, place - 1, now))
 		place--;
@@ -173,7 +173,7 @@ forget_beside(HmCache *cache, const HmKnownLeaf *now)
 static void
 begin_to_remember(Relation index)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 
 	if (cache == NULL || cache->remembers)
 		return;
@@ -186,10 +186,10 @@ begin_to_remember(Relation index)
 static void
 remember(Relation index, HmPart part, const HmLeafTarget *target)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf now;
-	int			place;
-	int			number;
+	int place;
+	int number;
 
 	if (cache == NULL || !cache->remembers)
 		return;
@@ -204,7 +204,7 @@ remember(Relation index, HmPart part, const HmLeafTarget *target)
 	number = cache->known_count;
 	if (number == HM_KNOWN_LEAVES)
 	{
-		int			former;
+		int former;
 
 		number = cache->known_next;
 		cache->known_next = (number + 1) % HM_KNOWN_LEAVES;
@@ -233,7 +233,7 @@ static bool
 is_within(Page page, HtEntry entry)
 {
 	return ht_entry_cmp(hm_leaf_low(page), entry) <= 0 &&
-		(!hm_page_has_high(page) || ht_entry_cmp(entry, hm_leaf_high(page)) < 0);
+		   (!hm_page_has_high(page) || ht_entry_cmp(entry, hm_leaf_high(page)) < 0);
 }
 
 /*
@@ -243,7 +243,7 @@ is_within(Page page, HtEntry entry)
 static int
 try_lock(Buffer buffer, int first, int most)
 {
-	int			pauses = 0;
+	int pauses = 0;
 
 	for (int next = first; !ConditionalLockBuffer(buffer); next *= 2)
 	{
@@ -263,8 +263,8 @@ try_lock(Buffer buffer, int first, int most)
 static void
 lock_leaf(Buffer leaf)
 {
-	static int	limit = MAX_PAUSES / 8;
-	int			pauses = try_lock(leaf, MIN_PAUSES / 2, limit);
+	static int limit = MAX_PAUSES / 8;
+	int pauses = try_lock(leaf, MIN_PAUSES / 2, limit);
 
 	if (pauses < 0)
 	{
@@ -285,9 +285,9 @@ hm_target_release(HmLeafTarget *target)
 bool
 hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
 {
-	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmCache *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf *known;
-	Page		page;
+	Page page;
 
 	if (cache == NULL || !hm_cache_is_current(index))
 		return false;
@@ -308,7 +308,7 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target
 	{
 		if (is_within(page, entry))
 			return true;
-		known->high = hm_leaf_end(page);	/* a split has moved it */
+		known->high = hm_leaf_end(page); /* a split has moved it */
 	}
 	else
 		forget(cache, known);
@@ -319,8 +319,8 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target
 HmTargetResult
 hm_target_find(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
 {
-	HmPosition	position = hm_position(part, entry.key, entry.tid);
-	Page		page;
+	HmPosition position = hm_position(part, entry.key, entry.tid);
+	Page page;
 
 	begin_to_remember(index);
 	target->width = hm_key_width(index);

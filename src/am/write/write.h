@@ -1,6 +1,7 @@
 /*
  * write.h
- *		Changing the index: inserts, splits, movement, early removal, hints, the batch of a statement.
+ *		Changing the index: inserts, splits, movement, early removal, hints, the batch of a
+ *		statement.
  */
 #ifndef HARMONIA_AM_WRITE_H
 #define HARMONIA_AM_WRITE_H
@@ -22,8 +23,8 @@
  * are (hm_remove_dead()).  The caller holds no buffer lock and no allocation lock.
  * Errors: index_corrupted, program_limit_exceeded.
  */
-extern void hm_insert_sorted(Relation index, Relation heap, HmPart part,
-							 const HtEntry *entries, int64 n, bool unchanged);
+extern void hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entries,
+							 int64 n, bool unchanged);
 
 /* The same for entries as the queue of a statement has them, after hm_sort_queued(). */
 extern void hm_insert_queued(Relation index, Relation heap, HmPart part, const void *queued,
@@ -34,18 +35,16 @@ extern int64 hm_sort_queued(void *queued, int64 n);
 typedef struct HmSegmentName
 {
 	BlockNumber header;
-	uint64		stamp;
+	uint64 stamp;
 } HmSegmentName;
 
 typedef enum HmMoveMode
 {
-	HM_MOVE_KEEP_ROOM,			/* leaves keep some room if splits have shown that
-								 * entries arrive there */
-	HM_MOVE_OUTGROWN,			/* leaves that would soon be split get more room, others
-								 * stay as full as they are */
-	HM_MOVE_PACK,				/* all leaves become as full as a build makes them */
-	HM_MOVE_IF_SMALLER			/* the same, but only if that saves leaves or auxiliary
-								 * nodes */
+	HM_MOVE_KEEP_ROOM, /* leaves keep some room if splits have shown that entries arrive there */
+	HM_MOVE_OUTGROWN,  /* leaves that would soon be split get more room, others stay as full as they
+						* are */
+	HM_MOVE_PACK,      /* all leaves become as full as a build makes them */
+	HM_MOVE_IF_SMALLER /* the same, but only if that saves leaves or auxiliary nodes */
 } HmMoveMode;
 
 /*
@@ -78,8 +77,7 @@ extern bool hm_batch_pending(Relation index);
 
 /* The routine aminsert, for one width of keys. */
 extern bool hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPointer tid,
-						  Relation heap, IndexUniqueCheck check, bool unchanged,
-						  IndexInfo *info);
+						  Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info);
 
 /*
  * Remove entries from a leaf, and log that: dead[i] says whether entry i, in the order of
@@ -137,4 +135,4 @@ HM_BOTH_WIDTHS(hm_sort_queued);
 HM_BOTH_WIDTHS(hm_hint_rows);
 #endif
 
-#endif							/* HARMONIA_AM_WRITE_H */
+#endif /* HARMONIA_AM_WRITE_H */
