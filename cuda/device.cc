@@ -25,6 +25,12 @@ static constexpr int sort_bits_min = 4;
 /* Nor by more. */
 static constexpr int sort_bits_max = 64;
 
+/* The widest group of threads. */
+static constexpr int warp_lanes = 32;
+
+/* So many of a batch's probes are profiled.  The papers take 1,000, once; these take some 10 microseconds each time. */
+static constexpr uint32_t profiled = 64;
+
 /*
  * Entries of a leaf, about: leaves differ in width, and Equation 2 takes a logarithm of their
  * number.
@@ -264,6 +270,63 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 	return plan;
 }
 
+/*
+ * Note which children some probes of a batch take in the inner nodes: runs of neighbours, spread evenly.  It goes level by
+ * level, so that the memory brings nodes for several probes at the same time.
+ */
+template <typename Key>
+static void
+trace(const HdIndex &index, const HdBatch &batch, uint32_t run, uint8_t *children)
+{
+	const Key  *keys = (const Key *) index.keys.data();
+	const HtShape &shape = index.shape;
+	Key			sample[profiled];
+	uint32_t	numbers[profiled] = {};
+
+	for (uint32_t i = 0; i < profiled; i++)
+		sample[i] = ((const Key *) batch.low)[batch.count / profiled * (i - i % run) + i % run];
+	for (int level = 0; level < shape.levels; level++)
+	{
+		for (uint32_t i = 0; i < profiled; i++)
+		{
+			const Key  *node = keys + (size_t) (shape.level_start[level] + numbers[i]) * (size_t) shape.fanout;
+			int			child = shape.fanout == HD_DEFAULT_FANOUT ?
+				find_child<HD_DEFAULT_FANOUT>(HostGroup<1>(), node, shape.fanout, sample[i]) :
+				find_child<0>(HostGroup<1>(), node, shape.fanout, sample[i]);
+
+			numbers[i] = numbers[i] * (uint32_t) shape.fanout + (uint32_t) child;
+			children[i * (uint32_t) shape.levels + (uint32_t) level] = (uint8_t) child;
+		}
+	}
+}
+
+/*
+ * Narrowed thread groups: the number of threads for each probe of a batch.  It is chosen anew for each batch, by a profile
+ * of some of its probes, spread evenly over it; if it is not sorted, neighbours are what a warp searches together.
+ * Small batches are not worth that, and keys in device memory are not there to see.
+ */
+static int
+choose_threads(const HdIndex &index, const HdBatch &batch, bool sorted)
+{
+	uint8_t		children[profiled * HT_MAX_LEVELS];
+	const HtShape &shape = index.shape;
+	uint32_t	root = shape.levels == 1 ? shape.leaves : shape.level_start[2] - shape.level_start[1];
+	HtProfile	profile = {shape.fanout, (int) root, shape.levels, profiled, children, sorted};
+	uint32_t	run = sorted ? 1 : warp_lanes;
+
+	if (batch.threads > 0)
+		return batch.threads;
+	if (batch.high != nullptr || batch.distinct || batch.on_device || batch.count < sort_min || shape.levels == 0)
+		return 1;
+	if (shape.width == HT_WIDTH32)
+		trace<uint32_t>(index, batch, run, children);
+	else if (shape.width == HT_WIDTH64)
+		trace<uint64_t>(index, batch, run, children);
+	else
+		trace<Wide>(index, batch, run, children);
+	return ht_ntg_threads(&profile, warp_lanes);
+}
+
 HdStatus
 hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 {
@@ -277,6 +340,9 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 	memset(result, 0, sizeof(*result));
 	if (batch->psa_bits < HD_AUTOMATIC)
 		return device->fail(HD_INVALID, "cannot sort by %d bits", batch->psa_bits);
+	if (batch->threads < 0 || batch->threads > warp_lanes || (batch->threads & (batch->threads - 1)) != 0 ||
+		(batch->threads > 1 && (batch->high != nullptr || batch->distinct)))
+		return device->fail(HD_INVALID, "%d threads cannot search for such a probe", batch->threads);
 	if (batch->count > INT32_MAX)
 		return device->fail(HD_INVALID, "%u probes are too many", batch->count);
 	if (batch->distinct && batch->high != nullptr)
@@ -295,6 +361,7 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 		SortPlan	plan = plan_sort(*index, *batch);
 
 		result->psa_bits = plan.bits;
+		result->threads = choose_threads(*index, *batch, plan.bits > 0);
 		return index->search(*batch, plan, result);
 	}
 	catch (const std::bad_alloc &)

@@ -277,7 +277,7 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 	if (status != HD_OK)
 		return status;
 	TRY(device, cudaEventRecord(device->events[1], device->stream));
-	TRY(device, launch_search<Key>(plan.bits > 0, searched_tree<Key>(), probes, results, device->stream));
+	TRY(device, launch_search<Key>(result->threads, plan.bits > 0, searched_tree<Key>(), probes, results, device->stream));
 	TRY(device, cudaEventRecord(device->events[2], device->stream));
 	status = give_hits<Key>(batch, results, result);
 	if (status != HD_OK)

@@ -87,10 +87,11 @@ pack_slot(uint64_t line, uint32_t slot)
 /*
  * gpu_search_32.cu, gpu_search_64.cu, gpu_search_wide.cu
  *
- * Search.  Probes that are near each other in search order are searched in tiles.
+ * Search with so many threads a probe; with more than one, points that are not distinct.  Probes that are near
+ * each other in search order are searched in tiles, if by one thread.
  */
 template <typename Key>
-extern cudaError_t launch_search(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes,
+extern cudaError_t launch_search(int threads, bool tiled, const Tree<Key> &tree, const Probes<Key> &probes,
 								 const Results &results, cudaStream_t stream);
 
 /* gpu_sort.cu */

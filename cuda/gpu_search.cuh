@@ -14,18 +14,19 @@ namespace harmonia
 {
 
 /*
- * Search probes one by one, each with a single thread.
+ * Search probes one by one, each with a group of threads; ranges and distinct points with one.
  *
+ * @tparam Threads	number of threads in a group
  * @tparam Fanout	the tree's fanout, or 0 if it is only known at run time
  * @tparam Points	whether probes are points, and not ranges
  */
-template <typename Key, int Fanout, bool Points>
+template <typename Key, int Threads, int Fanout, bool Points>
 __global__ void
 __launch_bounds__(block_threads)
 search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
 {
-	uint32_t	i = blockIdx.x * block_threads + threadIdx.x;
-	DeviceGroup<1> group;
+	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
+	std::conditional_t<Threads == 1, DeviceGroup<1>, FrontToBack<DeviceGroup<Threads>>> group;
 	uint32_t	number = 0;
 	Key			low = 0;
 	Key			high = 0;
@@ -39,7 +40,8 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 		if constexpr (Points)
 		{
 			found = find_summary<Fanout>(group, tree, low);
-			keep_distinct(tree, results, low, found);
+			if constexpr (Threads == 1)
+				keep_distinct(tree, results, low, found);
 		}
 		else
 		{
@@ -103,28 +105,41 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &re
 	return cudaGetLastError();
 }
 
+template <typename Key, int Threads, bool Points>
+static cudaError_t
+launch_groups(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
+{
+	uint32_t	blocks = blocks_for(probes.count, block_threads / Threads);
+
+	if (Threads == 1 && tree.fanout == HD_DEFAULT_FANOUT)
+		search_kernel<Key, 1, HD_DEFAULT_FANOUT, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else
+		search_kernel<Key, Threads, 0, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	return cudaGetLastError();
+}
+
 template <typename Key, bool Points>
 static cudaError_t
 launch_kind(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
 {
-	uint32_t	blocks = blocks_for(probes.count, block_threads);
-
 	if constexpr (!is_wide<Key> || Points)
 	{
 		if (tiled)
 			return launch_tiles<Key, Points>(tree, probes, results, stream);
 	}
-	if (tree.fanout == HD_DEFAULT_FANOUT)
-		search_kernel<Key, HD_DEFAULT_FANOUT, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
-	else
-		search_kernel<Key, 0, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
-	return cudaGetLastError();
+	return launch_groups<Key, 1, Points>(tree, probes, results, stream);
 }
 
 template <typename Key>
 cudaError_t
-launch_search(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
+launch_search(int threads, bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			  cudaStream_t stream)
 {
+	if (threads > 1)
+		return with_threads(threads, [&](auto constant)
+							{
+								return launch_groups<Key, decltype(constant)::value, true>(tree, probes, results, stream);
+							});
 	return probes.high == nullptr ? launch_kind<Key, true>(tiled, tree, probes, results, stream) :
 		launch_kind<Key, false>(tiled, tree, probes, results, stream);
 }
@@ -132,7 +147,7 @@ launch_search(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, cons
 }								/* namespace harmonia */
 
 #define INSTANTIATE_SEARCH(Key) \
-	template cudaError_t harmonia::launch_search<Key>(bool, const Tree<Key> &, const Probes<Key> &, const Results &, \
+	template cudaError_t harmonia::launch_search<Key>(int, bool, const Tree<Key> &, const Probes<Key> &, const Results &, \
 													  cudaStream_t);
 
 #endif							/* HARMONIA_CUDA_GPU_SEARCH_CUH */

@@ -353,7 +353,8 @@ bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
 	return batch.pinned && ((const CudaDevice *) device)->sees_pinned && batch.count > 0 && batch.count <= small_max &&
-		batch.room <= small_room && !batch.on_device && batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC;
+		batch.room <= small_room && !batch.on_device && batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC &&
+		batch.threads == 0;
 }
 
 bool
@@ -503,6 +504,7 @@ CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
 	for (int i = 0; i < count && status == HD_OK; i++)
 	{
 		results[i].psa_bits = 0;
+		results[i].threads = 0;
 		results[i].hits = lane->words->small[i].hits;
 		results[i].counted = lane->words->small[i].counted;
 		if (batches[i].by_block && results[i].hits > small.of[i].most)

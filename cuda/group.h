@@ -9,6 +9,8 @@
 #ifndef HARMONIA_CUDA_GROUP_H
 #define HARMONIA_CUDA_GROUP_H
 
+#include <type_traits>
+
 #include "harmonia_device.h"
 #include "wide.h"
 
@@ -95,6 +97,47 @@ find_child(const Group &group, const Key *keys, int children, Key key)
 		}
 	}
 	return first;
+}
+
+/*
+ * A narrowed group, which compares the keys of a node front to back: with little work before
+ * the key that decides, it is done early.  src/tree/ntg.c chooses its size.
+ */
+template <typename Group>
+struct FrontToBack : Group
+{
+};
+
+/* The same for a narrowed group. */
+template <int Children, typename Group, typename Key>
+HD_BOTH int
+find_child(const FrontToBack<Group> &group, const Key *keys, int children, Key key)
+{
+	for (int first = 0;; first += Group::threads)
+	{
+		uint32_t	below = group.vote([&](int thread)
+									   {
+										   int			i = first + thread;
+
+										   return i < children - 1 && keys[i] < key;
+									   });
+
+		if (count_bits(below) < Group::threads)
+			return first + count_bits(below);
+	}
+}
+
+/* Call act() with a constant for the number of threads of a group, which is a power of two up to 32. */
+template <int Threads = 1, typename Act>
+auto
+with_threads(int threads, Act act)
+{
+	if constexpr (Threads < 32)
+	{
+		if (threads > Threads)
+			return with_threads<2 * Threads>(threads, act);
+	}
+	return act(std::integral_constant<int, Threads>());
 }
 
 }								/* namespace harmonia */

@@ -296,6 +296,12 @@ typedef struct HdBatch
 	 * bits may be incomplete.  HD_AUTOMATIC is best.
 	 */
 	int			psa_bits;
+
+	/*
+	 * The number of threads that search for a probe together: 1, and for points that are not distinct up to 32, a
+	 * power of two.  0: the device chooses, for each batch by its own probes.  The papers' NTG.
+	 */
+	int			threads;
 } HdBatch;
 
 typedef struct HdResult
@@ -304,6 +310,7 @@ typedef struct HdResult
 	uint64_t	counted;		/* of these, how many are on pages of the map; not set
 								 * if there are more hits than room */
 	int			psa_bits;		/* what was used; 0: not sorted */
+	int			threads;		/* for each probe; 0: a GPU has searched a small batch in its own way */
 	double		sort_ms;		/* time on the device, without transfers of keys and hits */
 	double		search_ms;
 	double		hits_ms;		/* what is done with hits after that: by a map, by block, their keys */

@@ -237,6 +237,11 @@ private:
 	/* Wide keys are searched as a GPU does in batches that are not sorted. */
 	Found		find_point(Key key)
 	{
+		if (result->threads > 1)
+			return with_threads(result->threads, [&](auto constant)
+								{
+									return find_summary<0>(FrontToBack<HostGroup<decltype(constant)::value>>(), tree, key);
+								});
 		if constexpr (!is_wide<Key>)
 		{
 			if (tree.leaves > 0)

@@ -7,6 +7,7 @@
  *   sizes       trees of different sizes, queries of different distributions
  *   fanouts     8 to 128
  *   psa         number of sorted bits, from none to all (the papers' figure 8)
+ *   ntg         groups of 1 to 32 threads, and the model's choice (figure 11)
  *   steps       optimisations in turn, starting with a regular B+tree (figures 13, 18, 19)
  *   ranges      ranges of different lengths; as sizes, with all that queries want of hits
  *   break_even  small batches including transfers, against the CPU
@@ -40,7 +41,7 @@ HdDevice   *device;
 static char device_name[256];
 
 static const char *const sections[] = {
-	"sizes", "fanouts", "psa", "steps", "ranges", "break_even", "brute", "wide", "rivals",
+	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "wide", "rivals",
 	"cpu_steps", "cpu_psa", "cpu_brute"
 };
 
@@ -91,6 +92,7 @@ run_large(uint64_t entry_count, Buffers &buffers)
 		{"sizes", bench_sizes<Key>},
 		{"fanouts", bench_fanouts<Key>},
 		{"psa", bench_psa<Key>},
+		{"ntg", bench_ntg<Key>},
 		{"steps", bench_steps<Key>},
 		{"ranges", bench_ranges<Key>},
 		{"break_even", bench_break_even<Key>},

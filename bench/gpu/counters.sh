@@ -4,7 +4,7 @@
 #
 # usage: bench/gpu/counters.sh [SECTION...]
 #
-#   steps psa                     default: all of them; bench.cu describes them
+#   steps psa ntg                 default: all of them; bench.cu describes them
 #
 # For each row of a section, and for all kernels of a batch together:
 #
@@ -23,7 +23,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../tools/common.sh"
 queries=${QUERIES:-10000000}
-[ $# -gt 0 ] || set -- steps psa
+[ $# -gt 0 ] || set -- steps psa ntg
 sizes=()
 for size in ${SIZES:-23 26}; do
 	sizes+=(-n "$size")

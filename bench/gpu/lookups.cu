@@ -1,6 +1,6 @@
 /*
  * lookups.cu
- *		Sections that vary one parameter of a search: sizes, fanouts, psa, ranges.
+ *		Sections that vary one parameter of a search: sizes, fanouts, psa, ntg, ranges.
  */
 #include "lookups.h"
 
@@ -100,6 +100,25 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 	}
 }
 
+/* Groups of threads, which compare keys front to back; a thread alone halves nodes, in tiles if sorted.  And the choice. */
+template <typename Key>
+void
+bench_ntg(const Entries<Key> &entries, Buffers &buffers)
+{
+	constexpr int fanout = HD_DEFAULT_FANOUT;
+	Copy		copy(entries, fanout);
+	Lookups<Key> lookups(entries, buffers);
+	std::string section = tree_section("ntg", entries);
+
+	lookups.prepare(options.queries, UNIFORM);
+	for (int threads = 1; threads <= 32; threads *= 2)
+	{
+		lookups.report(section, std::to_string(threads), "PSA", copy.index, fanout, PAIRS, {HD_AUTOMATIC, threads});
+		lookups.report(section, std::to_string(threads), "unsorted", copy.index, fanout, PAIRS, {HD_UNSORTED, threads});
+	}
+	put_row(section, "choice", "PSA", lookups.chosen_threads(copy.index), "threads", 1);
+}
+
 template <typename Key>
 void
 bench_ranges(const Entries<Key> &entries, Buffers &buffers)
@@ -125,5 +144,7 @@ template void bench_fanouts(const Entries<uint32_t> &, Buffers &);
 template void bench_fanouts(const Entries<uint64_t> &, Buffers &);
 template void bench_psa(const Entries<uint32_t> &, Buffers &);
 template void bench_psa(const Entries<uint64_t> &, Buffers &);
+template void bench_ntg(const Entries<uint32_t> &, Buffers &);
+template void bench_ntg(const Entries<uint64_t> &, Buffers &);
 template void bench_ranges(const Entries<uint32_t> &, Buffers &);
 template void bench_ranges(const Entries<uint64_t> &, Buffers &);

@@ -36,6 +36,7 @@ struct Buffers
 struct Way
 {
 	int			psa_bits = HD_AUTOMATIC;
+	int			threads = 0;	/* a query; the library chooses one for queries in device memory */
 };
 
 /* Times on the device in ms, of the run with the median total. */
@@ -123,7 +124,24 @@ public:
 			result.counts = buffers.counts.at;
 		}
 		result.psa_bits = way.psa_bits;
+		result.threads = way.threads;
 		return result;
+	}
+
+	/* The number of threads a query that the library chooses if some of these are in host memory, where it sees them. */
+	int			chosen_threads(HdIndex *index) const
+	{
+		uint32_t	count = std::min(queries & ~UINT32_C(1), UINT32_C(1) << 20);
+		std::vector<uint64_t> some(count * sizeof(Key) / sizeof(uint64_t));
+		HdBatch		seen = {};
+		HdResult	result;
+
+		buffers.low.copy_to(some.data(), 0, some.size());
+		seen.low = some.data();
+		seen.count = count;
+		seen.psa_bits = HD_AUTOMATIC;
+		CHECK(hd_index_search(index, &seen, &result));
+		return result.threads;
 	}
 
 	/*
@@ -193,10 +211,10 @@ public:
 	/* Describe the queries and the search. */
 	std::string details(Answer answer, int fanout, const HdResult &result, const Times &times) const
 	{
-		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d "
+		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d threads=%d "
 					"sort_ms=%.3f search_ms=%.3f hits_ms=%.3f",
 					entries.serial ? "serial" : "random", draw_name(draw), queries, span,
-					answer_name(answer), fanout, result.psa_bits, times.sort, times.search, times.hits);
+					answer_name(answer), fanout, result.psa_bits, result.threads, times.sort, times.search, times.hits);
 	}
 
 	/* Measure, and print a row with the number of queries per second. */
@@ -238,6 +256,7 @@ extern double sort_queries(Lookups<Key> &lookups, int bits);
 template <typename Key> extern void bench_sizes(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_fanouts(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_psa(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_ntg(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);

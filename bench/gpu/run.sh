@@ -3,7 +3,7 @@
 #
 # usage: bench/gpu/run.sh [-f | -b] [SECTION...]
 #
-#   sizes fanouts psa steps ranges break_even brute wide rivals     default: all of them;
+#   sizes fanouts psa ntg steps ranges break_even brute wide rivals     default: all of them;
 #   bench.cu describes them
 #
 # Prints the figures as CSV and, if RESULTS names a folder, writes them to kernels.csv

@@ -7,7 +7,7 @@
 
 static constexpr int fanout = HD_DEFAULT_FANOUT;
 
-/* The threads that search a regular node together: as many as a warp has. */
+/* The threads that search a node together before groups are narrowed: as many as a warp has. */
 static constexpr int wide_group = 32;
 
 template <typename Key>
@@ -60,7 +60,7 @@ measure_regular(const std::string &row, const RegularTree<Key> &tree, Lookups<Ke
 	return result;
 }
 
-/* From a regular tree to the library's way; the search in tiles is not in the papers. */
+/* From a regular tree to the library's way; that one thread searches in tiles is not in the papers. */
 template <typename Key>
 void
 bench_steps(const Entries<Key> &entries, Buffers &buffers)
@@ -81,8 +81,10 @@ bench_steps(const Entries<Key> &entries, Buffers &buffers)
 		times = measure_regular(row_name(section, what, "regular B+tree"), regular.tree, lookups);
 		put_row(section, what, "regular B+tree", lookups.queries / times.all / 1e6, "billion/s",
 				options.runs, lookups.details(PAIRS, fanout, unsorted, times));
-		lookups.report(section, what, "+ Harmonia layout, a thread a query", copy.index, fanout, PAIRS, {HD_UNSORTED});
-		lookups.report(section, what, "+ PSA and tiles", copy.index, fanout, PAIRS);
+		lookups.report(section, what, "+ Harmonia layout", copy.index, fanout, PAIRS, {HD_UNSORTED, wide_group});
+		lookups.report(section, what, "+ PSA", copy.index, fanout, PAIRS, {HD_AUTOMATIC, wide_group});
+		lookups.report(section, what, "+ NTG", copy.index, fanout, PAIRS,
+					   {HD_AUTOMATIC, lookups.chosen_threads(copy.index)});
 	}
 }
 

@@ -200,6 +200,93 @@ test_large_batch(HtWidth width)
 	report("search, %d bits: large batches", width_bits(width));
 }
 
+/* Each number of threads for a probe, sorted and not. */
+static void
+test_threads(HtWidth width)
+{
+	for (int threads = 1; threads <= 32; threads *= 2)
+	{
+		int			n = 2000 + rnd_below(1000);
+		uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+		Content		content = rnd_below(2) ? CONTENT_SPREAD : CONTENT_DUPLICATES;
+		HdIndex    *index;
+		HdBatch		batch;
+		HdResult	result;
+
+		model_make(&model, content, width);
+		index = make_index(content, width, rnd_below(2) ? HD_DEFAULT_FANOUT : HT_MIN_FANOUT + rnd_below(100));
+		for (int i = 0; i < n; i++)
+			low[i] = model_probe(&model);
+		memset(&batch, 0, sizeof(batch));
+		batch.low = pack(low, n, width);
+		batch.count = (uint32_t) n;
+		batch.threads = threads;
+		if (model_search(&model, low, low, batch.count, NULL) < 2000000)
+		{
+			for (batch.psa_bits = 0; batch.psa_bits <= 16; batch.psa_bits += 16)
+				check_pairs(index, &batch, low, low);
+		}
+		batch.room = 0;
+		expect(hd_index_search(index, &batch, &result) == HD_OK && result.threads == threads, "%d threads and not %d",
+			   result.threads, threads);
+		free((void *) batch.low);
+		free(low);
+		hd_index_free(index);
+	}
+	report("search, %d bits: groups of threads", width_bits(width));
+}
+
+/* The number of threads that a device chooses for many probes, all for one key. */
+static int
+choice_for(HdIndex *index, HtWidth width, uint64_t key)
+{
+	int			n = 40000;
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	HdBatch		batch;
+	HdResult	result;
+
+	for (int i = 0; i < n; i++)
+		low[i] = key;
+	memset(&batch, 0, sizeof(batch));
+	batch.low = pack(low, n, width);
+	batch.count = (uint32_t) n;
+	batch.psa_bits = HD_AUTOMATIC;
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search: %s", hd_device_error(device));
+	free((void *) batch.low);
+	free(low);
+	return result.threads;
+}
+
+/*
+ * The number of threads is chosen for each batch.  If one comes first whose probes all take the first children, that changes
+ * nothing for one whose probes take late ones, and the other way round.
+ */
+static void
+test_choice_of_threads(HtWidth width)
+{
+	HdIndex    *index = NULL;
+	uint64_t	last;
+	uint32_t	child;
+
+	/* Two threads gain up to the sixth child. */
+	do
+	{
+		hd_index_free(index);
+		model_make(&model, CONTENT_SPREAD, width);
+		index = make_index(CONTENT_SPREAD, width, HD_DEFAULT_FANOUT);
+		last = model.count > 0 ? model.entries[model.count - 1].key : 0;
+		for (child = 0; child + 1 < leaf_count && leaves[child + 1].low.key < last; child++)
+			;
+	} while (child < 8 || leaf_count > HD_DEFAULT_FANOUT);
+	for (int i = 0; i < 3; i++)
+	{
+		expect(choice_for(index, width, 0) == 2, "not two threads at the first child");
+		expect(choice_for(index, width, last) == 1, "not one thread at child %u", child);
+	}
+	hd_index_free(index);
+	report("search, %d bits: each batch has its number of threads", width_bits(width));
+}
+
 static int
 compare_keys(const void *a, const void *b)
 {
@@ -552,6 +639,16 @@ test_mistakes(void)
 	batch.psa_bits = -2;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "bits");
 	batch.psa_bits = HD_AUTOMATIC;
+	for (batch.threads = -1; batch.threads <= 64; batch.threads += batch.threads < 3 ? 4 : 61)
+		expect(hd_index_search(index, &batch, &result) == HD_INVALID, "%d threads", batch.threads);
+	batch.threads = 2;
+	batch.distinct = true;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "groups for distinct points");
+	batch.distinct = false;
+	batch.high = &key;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "groups for ranges");
+	batch.high = NULL;
+	batch.threads = 0;
 	batch.count = 0;
 	expect(hd_index_search(index, &batch, &result) == HD_OK && tid == GUARD, "no probe");
 	batch.count = 1;
@@ -653,6 +750,8 @@ main(int argc, char **argv)
 		if (width == HT_WIDTH64)
 			test_ends_of_class(width, 32);
 		test_large_batch(width);
+		test_threads(width);
+		test_choice_of_threads(width);
 		test_ordered_batches(width);
 		test_long_ranges(width);
 		test_damage(width);

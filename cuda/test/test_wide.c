@@ -220,6 +220,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 	batch.high = ranges ? high : NULL;
 	batch.count = n;
 	batch.psa_bits = (int[]) {HD_AUTOMATIC, HD_UNSORTED, 7, 20, 500}[rnd_below(5)];
+	batch.threads = ranges ? 0 : (int[]) {0, 0, 1, 2, 4, 8, 16, 32}[rnd_below(8)];
 	if (expected < 2000000)
 	{
 		HtHit	   *wanted = allocate((expected + 1) * sizeof(HtHit));
@@ -235,6 +236,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 				abort();
 			batch.pinned = hd_device_pin(device, pinned, PINNED_SIZE) == HD_OK;
 			batch.psa_bits = HD_AUTOMATIC;
+			batch.threads = 0;
 			batch.tids = (uint64_t *) pinned;
 			batch.low = memcpy(pinned + 160000 + 4096, low, n * sizeof(HtKey128));
 			if (ranges)
@@ -300,6 +302,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 					hits += (uint64_t) (rank_of(low[i], true) - rank_of(low[i], false));
 			}
 			batch.distinct = true;
+			batch.threads = 0;
 			expect(hd_index_search(index, &batch, &result) == HD_OK, "distinct: %s", hd_device_error(device));
 			expect(n >= 1000 || result.hits == hits, "%llu hits of distinct points, not %llu",
 				   (unsigned long long) result.hits, (unsigned long long) hits);

@@ -73,6 +73,7 @@ extern void test_node(HtWidth width);
 extern void test_sort(void);
 extern void test_psa(void);
 extern void test_search(int bits, int tid_bytes);
+extern void test_ntg(void);
 extern void test_wide(void);
 
 #endif /* HARMONIA_TAP_H */

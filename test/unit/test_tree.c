@@ -29,6 +29,7 @@ main(int argc, char **argv)
 	test_node(HT_WIDTH64);
 	test_sort();
 	test_psa();
+	test_ntg();
 	test_wide();
 	test_costs();
 
