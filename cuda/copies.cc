@@ -16,12 +16,15 @@ static_assert(HP_MAX_BLOCKS <= HD_MAX_LEAVES, "any list of leaves will do");
 /* Empty copies take no device memory; this limits their number. */
 static constexpr size_t copies_max = 4096;
 
-/* What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the memory. */
+/*
+ * What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the
+ * memory.
+ */
 static constexpr uint64_t margin_share = 128;
 
 /*
- * So many blocks of the host's memory, 256 MB, are got at a time: in about 0.1 s, as the system clears
- * the memory.  A copy that grows gets this share more than it needs.
+ * So many blocks of the host's memory, 256 MB, are got at a time: in about 0.1 s, as the system
+ * clears the memory.  A copy that grows gets this share more than it needs.
  */
 static constexpr uint32_t host_step = 1 << 15;
 static constexpr uint32_t host_spare_share = 64;
@@ -33,10 +36,12 @@ leaf_levels_memory(const Copy *copy)
 	return 2 * (uint64_t) copy->of->width + sizeof(uint32_t);
 }
 
-Copies::Copies(const std::vector<HdDevice *> &on, int device_number, uint64_t limit_bytes, Indexes &all_indexes)
-	: lane_count(on.size()), device(on.front()), number(device_number), indexes(all_indexes), limit(limit_bytes)
+Copies::Copies(const std::vector<HdDevice *> &on, int device_number, uint64_t limit_bytes,
+			   Indexes &all_indexes)
+	: lane_count(on.size()), device(on.front()), number(device_number), indexes(all_indexes),
+	  limit(limit_bytes)
 {
-	HdInfo		info;
+	HdInfo info;
 
 	for (size_t i = 0; i < lane_count; i++)
 		lanes[i].device = on[i];
@@ -72,8 +77,8 @@ Copies::find(const IndexPointer &index)
 HdStatus
 Copies::create(const IndexPointer &index, Copy **copy)
 {
-	HdIndex    *made;
-	HdStatus	status = hd_index_create(device, index->width, index->fanout, &made);
+	HdIndex *made;
+	HdStatus status = hd_index_create(device, index->width, index->fanout, &made);
 
 	too_large = false;
 	if (status != HD_OK)
@@ -100,7 +105,7 @@ Copies::create(const IndexPointer &index, Copy **copy)
 void
 Copies::free_copy(const Copy *copy)
 {
-	uint64_t	host_memory = hd_index_host_memory(copy->index);
+	uint64_t host_memory = hd_index_host_memory(copy->index);
 
 	hd_index_free(copy->index);
 	all.remove_if([copy](const Copy &one) { return &one == copy; });
@@ -131,16 +136,16 @@ Copies::sweep()
 CopiedIndex::Held
 Copies::held(const Copy *copy) const
 {
-	uint64_t	forced_blocks = (limit + host_share(copy)) / (HT_PAGE_SIZE + leaf_levels_memory(copy));
+	uint64_t forced_blocks = (limit + host_share(copy)) / (HT_PAGE_SIZE + leaf_levels_memory(copy));
 
-	return {copy->blocks, (uint32_t) std::min(forced_blocks, (uint64_t) HP_MAX_BLOCKS), hd_index_memory(copy->index),
-		hd_index_host_memory(copy->index)};
+	return {copy->blocks, (uint32_t) std::min(forced_blocks, (uint64_t) HP_MAX_BLOCKS),
+			hd_index_memory(copy->index), hd_index_host_memory(copy->index)};
 }
 
 uint64_t
 Copies::memory() const
 {
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 
 	for (const Copy &copy : all)
 		sum += hd_index_memory(copy.index);
@@ -158,7 +163,7 @@ Copies::is_spare(const Copy &copy) const
 uint64_t
 Copies::staying_memory(const Copy *kept) const
 {
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 	std::lock_guard<std::mutex> guard(indexes.lock);
 
 	for (const Copy &copy : all)
@@ -180,15 +185,16 @@ Copies::evict(const Copy *kept)
 
 	{
 		std::lock_guard<std::mutex> guard(indexes.lock);
-		bool		victim_spare = false;
+		bool victim_spare = false;
 
 		for (const Copy &copy : all)
 		{
-			bool		spare = is_spare(copy);
+			bool spare = is_spare(copy);
 
 			if (&copy == kept || copy.of->in_sync || (!spare && !forced))
 				continue;
-			if (victim != nullptr && (spare == victim_spare ? copy.of->used >= victim->of->used : victim_spare))
+			if (victim != nullptr &&
+				(spare == victim_spare ? copy.of->used >= victim->of->used : victim_spare))
 				continue;
 			victim = &copy;
 			victim_spare = spare;
@@ -201,7 +207,10 @@ Copies::evict(const Copy *kept)
 	return true;
 }
 
-/* Leave a copy to another device that has it, and has room for so many blocks.  Returns false if there is none. */
+/*
+ * Leave a copy to another device that has it, and has room for so many blocks.  Returns false if
+ * there is none.
+ */
 bool
 Copies::give_way(const Copy *copy, uint32_t blocks)
 {
@@ -210,7 +219,8 @@ Copies::give_way(const Copy *copy, uint32_t blocks)
 
 	for (int other = 0; other < HD_MAX_DEVICES; other++)
 	{
-		if (other == number || (index.holders & set_of(other)) == 0 || index.held[other].blocks_forced < blocks)
+		if (other == number || (index.holders & set_of(other)) == 0 ||
+			index.held[other].blocks_forced < blocks)
 			continue;
 		indexes.leave(copy->of, number, false);
 		return true;
@@ -222,7 +232,7 @@ template <typename Action>
 HdStatus
 Copies::with_place(Copy *copy, uint32_t blocks, Action action)
 {
-	HdStatus	status;
+	HdStatus status;
 
 	forced = false;
 	status = action();
@@ -236,7 +246,7 @@ Copies::with_place(Copy *copy, uint32_t blocks, Action action)
 bool
 Copies::free_other_lanes()
 {
-	bool		freed = false;
+	bool freed = false;
 
 	for (size_t i = 1; i < lane_count; i++)
 	{
@@ -249,7 +259,10 @@ Copies::free_other_lanes()
 	return freed;
 }
 
-/* The device has no memory left: free some, of other lanes' batches, or else of a copy.  Returns false if there is none. */
+/*
+ * The device has no memory left: free some, of other lanes' batches, or else of a copy.  Returns
+ * false if there is none.
+ */
 bool
 Copies::relieve(const Copy *kept)
 {
@@ -266,7 +279,7 @@ Copies::note_batch_memory(Lane &lane)
 uint64_t
 Copies::batch_memory() const
 {
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < lane_count; i++)
 		sum += lanes[i].batch_memory;
@@ -307,7 +320,7 @@ template <typename Action>
 HdStatus
 Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 {
-	HdStatus	status;
+	HdStatus status;
 
 	too_large = !make_room(copy, more);
 	if (too_large)
@@ -320,13 +333,13 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 }
 
 /*
- * What other copies leave of the device's memory, or half of it, without what inner levels need to grow.  Those
- * that another device has, too, can leave all of theirs.
+ * What other copies leave of the device's memory, or half of it, without what inner levels need to
+ * grow.  Those that another device has, too, can leave all of theirs.
  */
 uint64_t
 Copies::device_share(const Copy *copy) const
 {
-	uint64_t	others = 0;
+	uint64_t others = 0;
 
 	{
 		std::lock_guard<std::mutex> guard(indexes.lock);
@@ -338,7 +351,7 @@ Copies::device_share(const Copy *copy) const
 		}
 	}
 
-	uint64_t	share = std::max(limit - std::min(limit, others), limit / 2);
+	uint64_t share = std::max(limit - std::min(limit, others), limit / 2);
 
 	return share - share / margin_share;
 }
@@ -348,7 +361,7 @@ uint64_t
 Copies::host_share(const Copy *copy) const
 {
 	std::lock_guard<std::mutex> guard(indexes.lock);
-	uint64_t	others = indexes.host.taken - hd_index_host_memory(copy->index);
+	uint64_t others = indexes.host.taken - hd_index_host_memory(copy->index);
 
 	return maps_host ? indexes.host.limit - std::min(indexes.host.limit, others) : 0;
 }
@@ -357,7 +370,7 @@ Copies::host_share(const Copy *copy) const
 static uint64_t
 levels_memory(const CopiedIndex &index, uint32_t leaves)
 {
-	uint64_t	keys = leaves;
+	uint64_t keys = leaves;
 
 	for (uint64_t level = leaves; level > 1; keys += level)
 		level = (level + (uint64_t) index.fanout - 1) / (uint64_t) index.fanout;
@@ -386,14 +399,16 @@ return_host_memory(Indexes &indexes, uint64_t bytes, bool is_all)
 		indexes.host.limit = indexes.host.taken;
 }
 
-/* Get a part of the host's memory.  If there is less than is allowed, no more is asked for later. */
+/*
+ * Get a part of the host's memory.  If there is less than is allowed, no more is asked for later.
+ */
 HdStatus
 Copies::reserve_on_host(Copy *copy, uint32_t blocks)
 {
-	uint32_t	share = (uint32_t) std::min(host_share(copy) / HT_PAGE_SIZE, (uint64_t) HP_MAX_BLOCKS);
-	uint32_t	have = (uint32_t) (hd_index_host_memory(copy->index) / HT_PAGE_SIZE);
-	uint32_t	wanted = std::min(blocks - copy->blocks, host_step);
-	HdStatus	status;
+	uint32_t share = (uint32_t) std::min(host_share(copy) / HT_PAGE_SIZE, (uint64_t) HP_MAX_BLOCKS);
+	uint32_t have = (uint32_t) (hd_index_host_memory(copy->index) / HT_PAGE_SIZE);
+	uint32_t wanted = std::min(blocks - copy->blocks, host_step);
+	HdStatus status;
 
 	too_large = wanted > share - std::min(share, have);
 	if (too_large)
@@ -410,20 +425,21 @@ Copies::reserve_on_host(Copy *copy, uint32_t blocks)
 }
 
 /*
- * Make room on the device for as many blocks as it can have of so many, and then on the host.  From then
- * on the copy grows there: to make room on the device has evicted others, which come back.
+ * Make room on the device for as many blocks as it can have of so many, and then on the host.  From
+ * then on the copy grows there: to make room on the device has evicted others, which come back.
  */
 HdStatus
 Copies::reserve_with_host(Copy *copy, uint32_t blocks)
 {
-	uint64_t	share = device_share(copy);
-	uint64_t	for_blocks = share - std::min(share, blocks * leaf_levels_memory(copy));
-	uint32_t	on_device = (uint32_t) std::min(for_blocks / HT_PAGE_SIZE, (uint64_t) blocks);
+	uint64_t share = device_share(copy);
+	uint64_t for_blocks = share - std::min(share, blocks * leaf_levels_memory(copy));
+	uint32_t on_device = (uint32_t) std::min(for_blocks / HT_PAGE_SIZE, (uint64_t) blocks);
 
 	if (hd_index_host_memory(copy->index) == 0 && on_device > copy->blocks)
 	{
-		HdStatus	status = with_memory(copy, (uint64_t) (on_device - copy->blocks) * HT_PAGE_SIZE,
-										 [&] { return hd_index_reserve(copy->index, on_device, false); });
+		HdStatus status =
+			with_memory(copy, (uint64_t) (on_device - copy->blocks) * HT_PAGE_SIZE,
+						[&] { return hd_index_reserve(copy->index, on_device, false); });
 
 		if (status != HD_OK)
 			return status;
@@ -439,9 +455,9 @@ Copies::reserve_with_host(Copy *copy, uint32_t blocks)
 HdStatus
 Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 {
-	uint32_t	generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
-	uint64_t	needed = (uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy->of, blocks);
-	HdStatus	status = HD_NO_MEMORY;
+	uint32_t generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
+	uint64_t needed = (uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy->of, blocks);
+	HdStatus status = HD_NO_MEMORY;
 
 	too_large = blocks > HP_MAX_BLOCKS;
 	if (!too_large && host_share(copy) > 0 && needed > device_share(copy))
@@ -471,23 +487,33 @@ Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 HdStatus
 Copies::reserve(Copy *copy, uint32_t blocks)
 {
-	return blocks <= copy->blocks ? HD_OK : with_place(copy, blocks, [&] { return reserve_blocks(copy, blocks); });
+	return blocks <= copy->blocks ?
+			   HD_OK :
+			   with_place(copy, blocks, [&] { return reserve_blocks(copy, blocks); });
 }
 
 HdStatus
 Copies::write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count)
 {
-	return with_place(copy, copy->blocks, [&] {
-		return with_memory(copy, 0, [&] { return hd_index_write(copy->index, numbers, pages, count); });
-	});
+	return with_place(copy, copy->blocks,
+					  [&]
+					  {
+						  return with_memory(
+							  copy, 0,
+							  [&] { return hd_index_write(copy->index, numbers, pages, count); });
+					  });
 }
 
 HdStatus
 Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count)
 {
-	return with_place(copy, copy->blocks, [&] {
-		return with_memory(copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
-	});
+	return with_place(
+		copy, copy->blocks,
+		[&]
+		{
+			return with_memory(
+				copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
+		});
 }
 
 /* The size of the inner levels is only known afterwards, so check the limit again. */
@@ -495,41 +521,52 @@ template <typename Action>
 HdStatus
 Copies::with_levels(Copy *copy, Action action)
 {
-	return with_place(copy, copy->blocks, [&] {
-		HdStatus	status = with_memory(copy, 0, action);
+	return with_place(copy, copy->blocks,
+					  [&]
+					  {
+						  HdStatus status = with_memory(copy, 0, action);
 
-		return status == HD_OK ? with_memory(copy, 0, [] { return HD_OK; }) : status;
-	});
+						  return status == HD_OK ? with_memory(copy, 0, [] { return HD_OK; }) :
+												   status;
+					  });
 }
 
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdLeaf> &leaves)
 {
-	return with_levels(copy, [&] { return hd_index_set_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+	return with_levels(
+		copy,
+		[&] { return hd_index_set_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves)
 {
-	return with_levels(copy, [&] { return hd_index_set_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+	return with_levels(
+		copy, [&]
+		{ return hd_index_set_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::add_leaves(Copy *copy, const std::vector<HdNewLeaf> &leaves)
 {
-	return with_levels(copy, [&] { return hd_index_add_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+	return with_levels(
+		copy,
+		[&] { return hd_index_add_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves)
 {
-	return with_levels(copy, [&] { return hd_index_add_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+	return with_levels(
+		copy, [&]
+		{ return hd_index_add_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::search_alone(Copy *copy, const HdBatch &batch, HdResult *result)
 {
-	HdStatus	status;
+	HdStatus status;
 
 	too_large = false;
 	forced = true;
@@ -542,9 +579,9 @@ Copies::search_alone(Copy *copy, const HdBatch &batch, HdResult *result)
 }
 
 /*
- * A lane has searched beside others: has the device, or is it allowed, less memory than all lanes' batches take?  Others may search,
- * so a lane frees no memory but its own.  That of others is freed when the next search is made alone; then the device keeps what it
- * would keep with one lane.
+ * A lane has searched beside others: has the device, or is it allowed, less memory than all lanes'
+ * batches take?  Others may search, so a lane frees no memory but its own.  That of others is freed
+ * when the next search is made alone; then the device keeps what it would keep with one lane.
  */
 bool
 Copies::is_crowded(Lane &lane, HdStatus status)
@@ -560,19 +597,21 @@ Copies::is_crowded(Lane &lane, HdStatus status)
 HdStatus
 Copies::search(int lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded)
 {
-	HdStatus	status = hd_index_search_on(lanes[lane].device, copy->index, &batch, result);
+	HdStatus status = hd_index_search_on(lanes[lane].device, copy->index, &batch, result);
 
 	*crowded = is_crowded(lanes[lane], status);
 	return status;
 }
 
 HdStatus
-Copies::search_together(int lane, const Copy *copy, const HdBatch *batches, int count, HdResult *results, bool *crowded)
+Copies::search_together(int lane, const Copy *copy, const HdBatch *batches, int count,
+						HdResult *results, bool *crowded)
 {
-	HdStatus	status = hd_index_search_together(lanes[lane].device, copy->index, batches, count, results);
+	HdStatus status =
+		hd_index_search_together(lanes[lane].device, copy->index, batches, count, results);
 
 	*crowded = is_crowded(lanes[lane], status);
 	return status;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

@@ -28,7 +28,10 @@ static constexpr int sort_bits_max = 64;
 /* The widest group of threads. */
 static constexpr int warp_lanes = 32;
 
-/* So many of a batch's probes are profiled.  The papers take 1,000, once; these take some 10 microseconds each time. */
+/*
+ * So many of a batch's probes are profiled.  The papers take 1,000, once; these take some 10
+ * microseconds each time.
+ */
 static constexpr uint32_t profiled = 64;
 
 /*
@@ -38,9 +41,9 @@ static constexpr uint32_t profiled = 64;
 static constexpr uint64_t usual_leaf_entries = 1024;
 
 HdStatus
-HdDevice::fail(HdStatus status, const char *format,...)
+HdDevice::fail(HdStatus status, const char *format, ...)
 {
-	va_list		args;
+	va_list args;
 
 	va_start(args, format);
 	vsnprintf(error, sizeof(error), format, args);
@@ -123,8 +126,9 @@ hd_device_set_goes_on(HdDevice *device, HdGoesOn goes_on, void *argument)
 static int64_t
 now_ns()
 {
-	return std::chrono::duration_cast<std::chrono::nanoseconds>
-		(std::chrono::steady_clock::now().time_since_epoch()).count();
+	return std::chrono::duration_cast<std::chrono::nanoseconds>(
+			   std::chrono::steady_clock::now().time_since_epoch())
+		.count();
 }
 
 HdTicker::HdTicker(HdDevice *on) : device(on), asked_ns(now_ns())
@@ -136,7 +140,7 @@ HdTicker::gives_up()
 {
 	if (!over && device->goes_on != nullptr)
 	{
-		int64_t		now = now_ns();
+		int64_t now = now_ns();
 
 		if (now - asked_ns >= HD_TICK_MS * INT64_C(1000000))
 		{
@@ -192,7 +196,7 @@ hd_index_free(HdIndex *index)
 HdStatus
 hd_index_reserve(HdIndex *index, uint32_t blocks, bool on_host)
 {
-	HdStatus	status;
+	HdStatus status;
 
 	if (blocks <= index->reserved)
 		return HD_OK;
@@ -237,7 +241,8 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 uint64_t
 hd_index_memory(const HdIndex *index)
 {
-	return (uint64_t) (index->reserved - index->host_blocks) * HT_PAGE_SIZE + index->levels_memory();
+	return (uint64_t) (index->reserved - index->host_blocks) * HT_PAGE_SIZE +
+		   index->levels_memory();
 }
 
 uint64_t
@@ -253,11 +258,11 @@ hd_index_host_memory(const HdIndex *index)
 static SortPlan
 plan_sort(const HdIndex &index, const HdBatch &batch)
 {
-	SortPlan	plan = {batch.psa_bits, 0, index.low_key};
-	int			key_bits = 8 * (int) index.shape.width;
-	int			line = 64 / (int) index.shape.width;	/* keys of a cache line */
-	int			range_bits = bit_length(index.high_key - index.low_key);
-	uint64_t	entries = (uint64_t) index.leaf_blocks.size() * usual_leaf_entries;
+	SortPlan plan = {batch.psa_bits, 0, index.low_key};
+	int key_bits = 8 * (int) index.shape.width;
+	int line = 64 / (int) index.shape.width; /* keys of a cache line */
+	int range_bits = bit_length(index.high_key - index.low_key);
+	uint64_t entries = (uint64_t) index.leaf_blocks.size() * usual_leaf_entries;
 
 	if (plan.bits < 0)
 	{
@@ -271,17 +276,18 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 }
 
 /*
- * Note which children some probes of a batch take in the inner nodes: runs of neighbours, spread evenly.  It goes level by
- * level, so that the memory brings nodes for several probes at the same time.
+ * Note which children some probes of a batch take in the inner nodes: runs of neighbours, spread
+ * evenly.  It goes level by level, so that the memory brings nodes for several probes at the same
+ * time.
  */
 template <typename Key>
 static void
 trace(const HdIndex &index, const HdBatch &batch, uint32_t run, uint8_t *children)
 {
-	const Key  *keys = (const Key *) index.keys.data();
+	const Key *keys = (const Key *) index.keys.data();
 	const HtShape &shape = index.shape;
-	Key			sample[profiled];
-	uint32_t	numbers[profiled] = {};
+	Key sample[profiled];
+	uint32_t numbers[profiled] = {};
 
 	for (uint32_t i = 0; i < profiled; i++)
 		sample[i] = ((const Key *) batch.low)[batch.count / profiled * (i - i % run) + i % run];
@@ -289,10 +295,12 @@ trace(const HdIndex &index, const HdBatch &batch, uint32_t run, uint8_t *childre
 	{
 		for (uint32_t i = 0; i < profiled; i++)
 		{
-			const Key  *node = keys + (size_t) (shape.level_start[level] + numbers[i]) * (size_t) shape.fanout;
-			int			child = shape.fanout == HD_DEFAULT_FANOUT ?
-				find_child<HD_DEFAULT_FANOUT>(HostGroup<1>(), node, shape.fanout, sample[i]) :
-				find_child<0>(HostGroup<1>(), node, shape.fanout, sample[i]);
+			const Key *node =
+				keys + (size_t) (shape.level_start[level] + numbers[i]) * (size_t) shape.fanout;
+			int child =
+				shape.fanout == HD_DEFAULT_FANOUT ?
+					find_child<HD_DEFAULT_FANOUT>(HostGroup<1>(), node, shape.fanout, sample[i]) :
+					find_child<0>(HostGroup<1>(), node, shape.fanout, sample[i]);
 
 			numbers[i] = numbers[i] * (uint32_t) shape.fanout + (uint32_t) child;
 			children[i * (uint32_t) shape.levels + (uint32_t) level] = (uint8_t) child;
@@ -301,22 +309,24 @@ trace(const HdIndex &index, const HdBatch &batch, uint32_t run, uint8_t *childre
 }
 
 /*
- * Narrowed thread groups: the number of threads for each probe of a batch.  It is chosen anew for each batch, by a profile
- * of some of its probes, spread evenly over it; if it is not sorted, neighbours are what a warp searches together.
- * Small batches are not worth that, and keys in device memory are not there to see.
+ * Narrowed thread groups: the number of threads for each probe of a batch.  It is chosen anew for
+ * each batch, by a profile of some of its probes, spread evenly over it; if it is not sorted,
+ * neighbours are what a warp searches together. Small batches are not worth that, and keys in
+ * device memory are not there to see.
  */
 static int
 choose_threads(const HdIndex &index, const HdBatch &batch, bool sorted)
 {
-	uint8_t		children[profiled * HT_MAX_LEVELS];
+	uint8_t children[profiled * HT_MAX_LEVELS];
 	const HtShape &shape = index.shape;
-	uint32_t	root = shape.levels == 1 ? shape.leaves : shape.level_start[2] - shape.level_start[1];
-	HtProfile	profile = {shape.fanout, (int) root, shape.levels, profiled, children, sorted};
-	uint32_t	run = sorted ? 1 : warp_lanes;
+	uint32_t root = shape.levels == 1 ? shape.leaves : shape.level_start[2] - shape.level_start[1];
+	HtProfile profile = {shape.fanout, (int) root, shape.levels, profiled, children, sorted};
+	uint32_t run = sorted ? 1 : warp_lanes;
 
 	if (batch.threads > 0)
 		return batch.threads;
-	if (batch.high != nullptr || batch.distinct || batch.on_device || batch.count < sort_min || shape.levels == 0)
+	if (batch.high != nullptr || batch.distinct || batch.on_device || batch.count < sort_min ||
+		shape.levels == 0)
 		return 1;
 	if (shape.width == HT_WIDTH32)
 		trace<uint32_t>(index, batch, run, children);
@@ -340,9 +350,11 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 	memset(result, 0, sizeof(*result));
 	if (batch->psa_bits < HD_AUTOMATIC)
 		return device->fail(HD_INVALID, "cannot sort by %d bits", batch->psa_bits);
-	if (batch->threads < 0 || batch->threads > warp_lanes || (batch->threads & (batch->threads - 1)) != 0 ||
+	if (batch->threads < 0 || batch->threads > warp_lanes ||
+		(batch->threads & (batch->threads - 1)) != 0 ||
 		(batch->threads > 1 && (batch->high != nullptr || batch->distinct)))
-		return device->fail(HD_INVALID, "%d threads cannot search for such a probe", batch->threads);
+		return device->fail(HD_INVALID, "%d threads cannot search for such a probe",
+							batch->threads);
 	if (batch->count > INT32_MAX)
 		return device->fail(HD_INVALID, "%u probes are too many", batch->count);
 	if (batch->distinct && batch->high != nullptr)
@@ -351,14 +363,16 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 		return device->fail(HD_INVALID, "with probes hits are counted where there are counts");
 	if (batch->by_block && (batch->probes == nullptr || batch->map_pages > 0))
 		return device->fail(HD_INVALID, "only pairs without a map can be sorted by block");
-	if (batch->keys != nullptr && (batch->probes == nullptr || batch->high == nullptr || batch->map_pages > 0 || batch->by_block))
-		return device->fail(HD_INVALID, "only pairs of ranges have keys, without a map and in no order");
+	if (batch->keys != nullptr && (batch->probes == nullptr || batch->high == nullptr ||
+								   batch->map_pages > 0 || batch->by_block))
+		return device->fail(HD_INVALID,
+							"only pairs of ranges have keys, without a map and in no order");
 	if (batch->count == 0)
 		return HD_OK;
 
 	try
 	{
-		SortPlan	plan = plan_sort(*index, *batch);
+		SortPlan plan = plan_sort(*index, *batch);
 
 		result->psa_bits = plan.bits;
 		result->threads = choose_threads(*index, *batch, plan.bits > 0);
@@ -377,7 +391,8 @@ hd_index_joins(const HdIndex *index, const HdBatch *batch)
 }
 
 HdStatus
-hd_index_search_together(HdDevice *device, HdIndex *index, const HdBatch *batches, int count, HdResult *results)
+hd_index_search_together(HdDevice *device, HdIndex *index, const HdBatch *batches, int count,
+						 HdResult *results)
 {
 	device->enter();
 	memset(results, 0, sizeof(*results) * (size_t) count);

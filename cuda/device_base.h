@@ -16,17 +16,18 @@ namespace harmonia
 {
 
 /*
- * How to sort the probes of a batch: by "bits" bits of key - base, from first_bit on, or fewer of the highest
- * of them.  Keys outside the range in use may have higher bits set.  0 bits: not at all.
+ * How to sort the probes of a batch: by "bits" bits of key - base, from first_bit on, or fewer of
+ * the highest of them.  Keys outside the range in use may have higher bits set.  0 bits: not at
+ * all.
  */
 struct SortPlan
 {
-	int			bits;
-	int			first_bit;
-	AnyKey		base;
+	int bits;
+	int first_bit;
+	AnyKey base;
 };
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
 /*
  * Asks from time to time whether a call's result is still wanted, and remembers it if
@@ -34,36 +35,36 @@ struct SortPlan
  */
 class HdTicker
 {
-public:
-	explicit	HdTicker(HdDevice *on);
+  public:
+	explicit HdTicker(HdDevice *on);
 
 	/* Is the result no longer wanted?  Cheap enough to ask once a microsecond. */
-	bool		gives_up();
+	bool gives_up();
 
-private:
-	HdDevice   *device;
-	int64_t		asked_ns;		/* when the device was last asked */
-	bool		over = false;
+  private:
+	HdDevice *device;
+	int64_t asked_ns; /* when the device was last asked */
+	bool over = false;
 };
 
 struct HdDevice
 {
-	HdKind		kind;
-	char		error[256];
-	HdGoesOn	goes_on = nullptr;
-	void	   *goes_on_argument = nullptr;
+	HdKind kind;
+	char error[256];
+	HdGoesOn goes_on = nullptr;
+	void *goes_on_argument = nullptr;
 
-	explicit	HdDevice(HdKind device_kind) : kind(device_kind), error("")
+	explicit HdDevice(HdKind device_kind) : kind(device_kind), error("")
 	{
 	}
-	virtual ~ HdDevice()
+	virtual ~HdDevice()
 	{
 	}
 	virtual HdStatus open(int number) = 0;
 
 	/*
-	 * The device that the thread has entered.  A search runs on that one: it can be another lane of the
-	 * index's device.
+	 * The device that the thread has entered.  A search runs on that one: it can be another lane of
+	 * the index's device.
 	 */
 	inline static thread_local HdDevice *entered = nullptr;
 
@@ -77,7 +78,7 @@ struct HdDevice
 	/* Any thread calls these at any time, so they change nothing of the device. */
 	virtual HdStatus pin(void *memory, size_t size) = 0;
 	virtual HdStatus unpin(void *memory) = 0;
-	virtual HdIndex *create_index() = 0;	/* may throw bad_alloc */
+	virtual HdIndex *create_index() = 0; /* may throw bad_alloc */
 	virtual uint64_t batch_memory() const
 	{
 		return 0;
@@ -87,20 +88,19 @@ struct HdDevice
 	}
 
 	/* Set the error text; returns the status. */
-	HdStatus	fail(HdStatus status, const char *format,...)
-		__attribute__((format(printf, 3, 4)));
+	HdStatus fail(HdStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 };
 
 struct HdIndex
 {
-	HdDevice   *device = nullptr;
-	HtShape		shape = {};
-	uint32_t	reserved = 0;	/* blocks */
-	uint32_t	host_blocks = 0;	/* of these, in the host's memory */
+	HdDevice *device = nullptr;
+	HtShape shape = {};
+	uint32_t reserved = 0;    /* blocks */
+	uint32_t host_blocks = 0; /* of these, in the host's memory */
 
 	/* Copies of what the device has, made by leaves.cc. */
 	std::vector<uint32_t> leaf_blocks;
-	std::vector<char> keys;		/* key region */
+	std::vector<char> keys; /* key region */
 
 	/* The TIDs of the leaves' low bounds. */
 	std::vector<uint64_t> low_tids;
@@ -109,7 +109,7 @@ struct HdIndex
 	harmonia::AnyKey low_key = 0;
 	harmonia::AnyKey high_key = 0;
 
-	virtual ~ HdIndex()
+	virtual ~HdIndex()
 	{
 	}
 
@@ -145,8 +145,7 @@ struct HdIndex
 	}
 
 	/* The tree's shape.  The caller sets pages, keys and blocks. */
-	template <typename Key>
-	harmonia::Tree<Key> tree() const
+	template <typename Key> harmonia::Tree<Key> tree() const
 	{
 		harmonia::Tree<Key> result = {};
 
@@ -162,6 +161,6 @@ struct HdIndex
 /* The kinds of device. */
 extern HdDevice *hd_host_device();
 extern HdDevice *hd_cuda_device();
-extern int	hd_cuda_count();
+extern int hd_cuda_count();
 
-#endif							/* HARMONIA_CUDA_DEVICE_BASE_H */
+#endif /* HARMONIA_CUDA_DEVICE_BASE_H */

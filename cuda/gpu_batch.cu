@@ -14,10 +14,11 @@ template <typename Key>
 static void
 set_key_range(const SortPlan &plan, Probes<Key> &probes)
 {
-	int			end = plan.first_bit + plan.bits;
+	int end = plan.first_bit + plan.bits;
 
 	probes.base = (Key) plan.base;
-	probes.mask = end < 8 * (int) sizeof(Key) ? (Key) (((Key) 1 << end) - (Key) 1) : KeyLimits<Key>::max();
+	probes.mask =
+		end < 8 * (int) sizeof(Key) ? (Key) (((Key) 1 << end) - (Key) 1) : KeyLimits<Key>::max();
 	probes.top_shift = std::max(end - 32, 0);
 	probes.min_shift = std::max(plan.first_bit - probes.top_shift, 0);
 }
@@ -28,7 +29,7 @@ HdStatus
 CudaIndex::bring_keys(const HdBatch &batch, Probes<Key> &probes)
 {
 	CudaDevice *device = on();
-	size_t		size = batch.count * sizeof(Key);
+	size_t size = batch.count * sizeof(Key);
 
 	probes.low = (const Key *) batch.low;
 	probes.high = (const Key *) batch.high;
@@ -36,12 +37,14 @@ CudaIndex::bring_keys(const HdBatch &batch, Probes<Key> &probes)
 	if (batch.on_device)
 		return HD_OK;
 	TRY(device, device->batch.low.reserve(size));
-	TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, size, cudaMemcpyHostToDevice, device->stream));
+	TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, size, cudaMemcpyHostToDevice,
+								device->stream));
 	probes.low = device->batch.low.as<Key>();
 	if (batch.high != nullptr)
 	{
 		TRY(device, device->batch.high.reserve(size));
-		TRY(device, cudaMemcpyAsync(device->batch.high.at, batch.high, size, cudaMemcpyHostToDevice, device->stream));
+		TRY(device, cudaMemcpyAsync(device->batch.high.at, batch.high, size, cudaMemcpyHostToDevice,
+									device->stream));
 		probes.high = device->batch.high.as<Key>();
 	}
 	return HD_OK;
@@ -56,10 +59,10 @@ HdStatus
 CudaIndex::sort(const SortPlan &plan, Probes<Key> &probes)
 {
 	CudaDevice *device = on();
-	int			bits = std::min(plan.bits, sorted_bits);
-	size_t		size = 0;
-	uint16_t   *digits[2];
-	uint32_t   *numbers[2];
+	int bits = std::min(plan.bits, sorted_bits);
+	size_t size = 0;
+	uint16_t *digits[2];
+	uint32_t *numbers[2];
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -70,9 +73,11 @@ CudaIndex::sort(const SortPlan &plan, Probes<Key> &probes)
 	}
 	TRY(device, launch_sort(nullptr, size, digits, numbers, probes.count, bits, device->stream));
 	TRY(device, device->batch.sorting.reserve(size));
-	TRY(device, launch_digits<Key>(probes.low, probes.count, (Key) plan.base, plan.first_bit + plan.bits - bits, bits, digits[0],
-								   numbers[0], device->stream));
-	TRY(device, launch_sort(device->batch.sorting.at, size, digits, numbers, probes.count, bits, device->stream));
+	TRY(device, launch_digits<Key>(probes.low, probes.count, (Key) plan.base,
+								   plan.first_bit + plan.bits - bits, bits, digits[0], numbers[0],
+								   device->stream));
+	TRY(device, launch_sort(device->batch.sorting.at, size, digits, numbers, probes.count, bits,
+							device->stream));
 	probes.numbers = numbers[1];
 	return HD_OK;
 }
@@ -105,7 +110,7 @@ CudaIndex::make_room(const HdBatch &batch, Results &results)
 	}
 	if (batch.distinct)
 	{
-		size_t		size = (count_slots((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
+		size_t size = (count_slots((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
 
 		TRY(device, device->batch.seen.reserve(size));
 		results.seen = device->batch.seen.as<uint32_t>();
@@ -123,7 +128,8 @@ CudaIndex::read_count(const unsigned long long *from, uint64_t *count)
 {
 	CudaDevice *device = on();
 
-	TRY(device, cudaMemcpyAsync(&device->words->count, from, sizeof(*from), cudaMemcpyDeviceToHost, device->stream));
+	TRY(device, cudaMemcpyAsync(&device->words->count, from, sizeof(*from), cudaMemcpyDeviceToHost,
+								device->stream));
 	AWAIT(device);
 	*count = device->words->count;
 	return HD_OK;
@@ -135,19 +141,20 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 {
 	CudaDevice *device = on();
 	cudaStream_t stream = device->stream;
-	size_t		map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
+	size_t map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
 	unsigned long long *kept_count = device->batch.hit_count.as<unsigned long long>();
-	size_t		counts_size = hits.probes != nullptr ? batch.count * sizeof(uint32_t) : 0;
-	uint32_t   *counts = batch.counts;
-	PageMap		map = {batch.map, batch.map_pages};
-	Hits		kept = {};
-	uint64_t	count;
-	HdStatus	status;
+	size_t counts_size = hits.probes != nullptr ? batch.count * sizeof(uint32_t) : 0;
+	uint32_t *counts = batch.counts;
+	PageMap map = {batch.map, batch.map_pages};
+	Hits kept = {};
+	uint64_t count;
+	HdStatus status;
 
 	if (!batch.on_device)
 	{
 		TRY(device, device->batch.map.reserve(map_size));
-		TRY(device, cudaMemcpyAsync(device->batch.map.at, batch.map, map_size, cudaMemcpyHostToDevice, stream));
+		TRY(device, cudaMemcpyAsync(device->batch.map.at, batch.map, map_size,
+									cudaMemcpyHostToDevice, stream));
 		map.words = device->batch.map.as<uint32_t>();
 	}
 	TRY(device, device->batch.kept.reserve(result->hits * sizeof(uint64_t)));
@@ -166,7 +173,8 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(*kept_count), stream));
 	TRY(device, launch_keep(hits, result->hits, map, kept, kept_count, counts, stream));
 	if (hits.probes != nullptr && !batch.on_device)
-		TRY(device, cudaMemcpyAsync(batch.counts, counts, counts_size, cudaMemcpyDeviceToHost, stream));
+		TRY(device,
+			cudaMemcpyAsync(batch.counts, counts, counts_size, cudaMemcpyDeviceToHost, stream));
 	status = read_count(kept_count, &count);
 	if (status != HD_OK)
 		return status;
@@ -180,15 +188,16 @@ HdStatus
 CudaIndex::sort_by_block(Hits &hits, uint64_t count)
 {
 	CudaDevice *device = on();
-	size_t		size = 0;
-	Hits		sorted = {};
+	size_t size = 0;
+	Hits sorted = {};
 
 	TRY(device, device->batch.kept.reserve(count * sizeof(uint64_t)));
 	TRY(device, device->batch.kept_probes.reserve(count * sizeof(uint32_t)));
 	sorted = {device->batch.kept.as<uint64_t>(), device->batch.kept_probes.as<uint32_t>()};
 	TRY(device, launch_sort_hits(nullptr, size, hits, sorted, count, device->stream));
 	TRY(device, device->batch.sorting.reserve(size));
-	TRY(device, launch_sort_hits(device->batch.sorting.at, size, hits, sorted, count, device->stream));
+	TRY(device,
+		launch_sort_hits(device->batch.sorting.at, size, hits, sorted, count, device->stream));
 	hits = sorted;
 	return HD_OK;
 }
@@ -199,16 +208,18 @@ HdStatus
 CudaIndex::give_keys(const HdBatch &batch, uint64_t count)
 {
 	CudaDevice *device = on();
-	Key		   *keys = (Key *) batch.keys;
+	Key *keys = (Key *) batch.keys;
 
 	if (!batch.on_device)
 	{
 		TRY(device, device->batch.out_keys.reserve(count * sizeof(Key)));
 		keys = device->batch.out_keys.as<Key>();
 	}
-	TRY(device, launch_read_keys<Key>(pages.at(), device->batch.hit_slots.as<uint64_t>(), count, keys, device->stream));
+	TRY(device, launch_read_keys<Key>(pages.at(), device->batch.hit_slots.as<uint64_t>(), count,
+									  keys, device->stream));
 	if (!batch.on_device)
-		TRY(device, cudaMemcpyAsync(batch.keys, keys, count * sizeof(Key), cudaMemcpyDeviceToHost, device->stream));
+		TRY(device, cudaMemcpyAsync(batch.keys, keys, count * sizeof(Key), cudaMemcpyDeviceToHost,
+									device->stream));
 	return HD_OK;
 }
 
@@ -221,9 +232,11 @@ CudaIndex::bring_hits(const HdBatch &batch, const Hits &hits, uint64_t count)
 
 	if (count > 0 && hits.tids != batch.tids)
 	{
-		TRY(device, cudaMemcpyAsync(batch.tids, hits.tids, count * sizeof(uint64_t), kind, device->stream));
+		TRY(device,
+			cudaMemcpyAsync(batch.tids, hits.tids, count * sizeof(uint64_t), kind, device->stream));
 		if (batch.probes != nullptr)
-			TRY(device, cudaMemcpyAsync(batch.probes, hits.probes, count * sizeof(uint32_t), kind, device->stream));
+			TRY(device, cudaMemcpyAsync(batch.probes, hits.probes, count * sizeof(uint32_t), kind,
+										device->stream));
 	}
 	AWAIT(device);
 	return HD_OK;
@@ -235,9 +248,9 @@ HdStatus
 CudaIndex::give_hits(const HdBatch &batch, const Results &results, HdResult *result)
 {
 	CudaDevice *device = on();
-	Hits		hits = {results.tids, batch.probes != nullptr ? results.probes : nullptr};
-	uint64_t	stored;
-	HdStatus	status = read_count(results.hits, &result->hits);
+	Hits hits = {results.tids, batch.probes != nullptr ? results.probes : nullptr};
+	uint64_t stored;
+	HdStatus status = read_count(results.hits, &result->hits);
 
 	if (status != HD_OK)
 		return status;
@@ -260,9 +273,9 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 {
 	CudaDevice *device = on();
 	Probes<Key> probes = {};
-	Results		results = {};
-	double	   *times[] = {&result->sort_ms, &result->search_ms, &result->hits_ms};
-	HdStatus	status = bring_keys(batch, probes);
+	Results results = {};
+	double *times[] = {&result->sort_ms, &result->search_ms, &result->hits_ms};
+	HdStatus status = bring_keys(batch, probes);
 
 	if (status == HD_OK)
 		status = make_room(batch, results);
@@ -277,14 +290,15 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 	if (status != HD_OK)
 		return status;
 	TRY(device, cudaEventRecord(device->events[1], device->stream));
-	TRY(device, launch_search<Key>(result->threads, plan.bits > 0, searched_tree<Key>(), probes, results, device->stream));
+	TRY(device, launch_search<Key>(result->threads, plan.bits > 0, searched_tree<Key>(), probes,
+								   results, device->stream));
 	TRY(device, cudaEventRecord(device->events[2], device->stream));
 	status = give_hits<Key>(batch, results, result);
 	if (status != HD_OK)
 		return status;
 	for (int i = 0; i < 3; i++)
 	{
-		float		ms;
+		float ms;
 
 		TRY(device, cudaEventElapsedTime(&ms, device->events[i], device->events[i + 1]));
 		*times[i] = ms;
@@ -304,4 +318,4 @@ CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 	return search_batch<Wide>(batch, plan, result);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

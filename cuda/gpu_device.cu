@@ -19,8 +19,8 @@ HdStatus
 CudaDevice::open(int wanted)
 {
 	cudaDeviceProp properties;
-	int			count = 0;
-	int			same_addresses = 0;
+	int count = 0;
+	int same_addresses = 0;
 	cudaError_t error = cudaGetDeviceCount(&count);
 
 	if (error != cudaSuccess)
@@ -45,7 +45,8 @@ CudaDevice::open(int wanted)
 	TRY(this, cudaGetDeviceProperties(&properties, wanted));
 	snprintf(name, sizeof(name), "%s", properties.name);
 	maps_host = host_memory_maps();
-	TRY(this, cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, wanted));
+	TRY(this, cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem,
+									 wanted));
 	sees_pinned = same_addresses != 0;
 	return try_kernel();
 }
@@ -66,7 +67,7 @@ CudaDevice::enter()
 HdStatus
 CudaDevice::try_kernel()
 {
-	size_t		size = sizeof(words->tried[0]);
+	size_t size = sizeof(words->tried[0]);
 
 	words->one = 1;
 	words->number = 1;
@@ -75,11 +76,14 @@ CudaDevice::try_kernel()
 	TRY(this, batch.staged.reserve(size));
 	TRY(this, batch.staged_numbers.reserve(sizeof(uint32_t)));
 	TRY(this, batch.kept.reserve(2 * size));
-	TRY(this, cudaMemcpyAsync(batch.staged_numbers.at, &words->number, sizeof(uint32_t), cudaMemcpyHostToDevice,
-							  stream));
-	TRY(this, cudaMemcpyAsync(batch.staged.at, words->tried[0], size, cudaMemcpyHostToDevice, stream));
-	TRY(this, launch_write(batch.staged_numbers.as<uint32_t>(), batch.staged.as<char>(), 1, size, batch.kept.as<char>(), stream));
-	TRY(this, cudaMemcpyAsync(words->tried[1], batch.kept.as<char>() + size, size, cudaMemcpyDeviceToHost, stream));
+	TRY(this, cudaMemcpyAsync(batch.staged_numbers.at, &words->number, sizeof(uint32_t),
+							  cudaMemcpyHostToDevice, stream));
+	TRY(this,
+		cudaMemcpyAsync(batch.staged.at, words->tried[0], size, cudaMemcpyHostToDevice, stream));
+	TRY(this, launch_write(batch.staged_numbers.as<uint32_t>(), batch.staged.as<char>(), 1, size,
+						   batch.kept.as<char>(), stream));
+	TRY(this, cudaMemcpyAsync(words->tried[1], batch.kept.as<char>() + size, size,
+							  cudaMemcpyDeviceToHost, stream));
 	TRY(this, cudaStreamSynchronize(stream));
 	if (memcmp(words->tried[0], words->tried[1], size) != 0)
 		return fail(HD_FAILED, "the GPU does not compute what it should");
@@ -90,15 +94,16 @@ CudaDevice::try_kernel()
 HdStatus
 CudaDevice::wait()
 {
-	return wait_until([this]()
-					  {
-						  cudaError_t error = cudaStreamQuery(stream);
+	return wait_until(
+		[this]()
+		{
+			cudaError_t error = cudaStreamQuery(stream);
 
-						  /* Or it would count as the error of a later launch. */
-						  if (error == cudaErrorNotReady)
-							  cudaGetLastError();
-						  return error;
-					  });
+			/* Or it would count as the error of a later launch. */
+			if (error == cudaErrorNotReady)
+				cudaGetLastError();
+			return error;
+		});
 }
 
 /*
@@ -110,11 +115,11 @@ CudaDevice::send(void *to, const void *from, size_t size)
 {
 	for (size_t done = 0; done < size;)
 	{
-		size_t		n = std::min(size - done, bounce_size - bounced);
+		size_t n = std::min(size - done, bounce_size - bounced);
 
 		if (n == 0)
 		{
-			HdStatus	status = wait();
+			HdStatus status = wait();
 
 			if (status != HD_OK)
 				return status;
@@ -122,7 +127,8 @@ CudaDevice::send(void *to, const void *from, size_t size)
 			continue;
 		}
 		memcpy(bounce + bounced, (const char *) from + done, n);
-		TRY(this, cudaMemcpyAsync((char *) to + done, bounce + bounced, n, cudaMemcpyHostToDevice, stream));
+		TRY(this, cudaMemcpyAsync((char *) to + done, bounce + bounced, n, cudaMemcpyHostToDevice,
+								  stream));
 		bounced += n;
 		done += n;
 	}
@@ -156,8 +162,8 @@ CudaDevice::~CudaDevice()
 HdStatus
 CudaDevice::info(HdInfo *result)
 {
-	size_t		unused;
-	size_t		all;
+	size_t unused;
+	size_t all;
 
 	TRY(this, cudaMemGetInfo(&unused, &all));
 	memcpy(result->name, name, sizeof(name));
@@ -185,7 +191,9 @@ CudaDevice::unpin(void *memory)
 	if (error == cudaSuccess)
 		return HD_OK;
 	cudaGetLastError();
-	return error == cudaErrorHostMemoryNotRegistered || error == cudaErrorInvalidValue ? HD_INVALID : HD_FAILED;
+	return error == cudaErrorHostMemoryNotRegistered || error == cudaErrorInvalidValue ?
+			   HD_INVALID :
+			   HD_FAILED;
 }
 
 HdIndex *
@@ -201,7 +209,7 @@ uint64_t
 CudaDevice::batch_memory() const
 {
 	const Memory *memory = (const Memory *) &batch;
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(batch) / sizeof(Memory); i++)
 		sum += memory[i].size;
@@ -211,13 +219,13 @@ CudaDevice::batch_memory() const
 void
 CudaDevice::free_batch_memory()
 {
-	Memory	   *memory = (Memory *) &batch;
+	Memory *memory = (Memory *) &batch;
 
 	for (size_t i = 0; i < sizeof(batch) / sizeof(Memory); i++)
 		memory[i].free();
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
 using namespace harmonia;
 
@@ -230,7 +238,7 @@ hd_cuda_device()
 int
 hd_cuda_count()
 {
-	int			count = 0;
+	int count = 0;
 
 	if (cudaGetDeviceCount(&count) != cudaSuccess)
 	{

@@ -16,25 +16,24 @@ constexpr int block_warps = block_threads / warp_threads;
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
 
 /* A group of neighbouring threads of a warp. */
-template <int Threads>
-struct DeviceGroup
+template <int Threads> struct DeviceGroup
 {
 	static constexpr int threads = Threads;
-	int			thread;			/* this thread's number in the group */
-	int			first_lane;
+	int thread; /* this thread's number in the group */
+	int first_lane;
 
 	__device__ __forceinline__ DeviceGroup()
 	{
-		int			lane = (int) threadIdx.x % warp_threads;
+		int lane = (int) threadIdx.x % warp_threads;
 
 		thread = lane % Threads;
 		first_lane = lane - thread;
 	}
 
-	template <typename Test>
-	__device__ __forceinline__ uint32_t vote(Test test) const
+	template <typename Test> __device__ __forceinline__ uint32_t vote(Test test) const
 	{
-		constexpr uint32_t group = Threads == warp_threads ? all_lanes : (1u << Threads % warp_threads) - 1;
+		constexpr uint32_t group =
+			Threads == warp_threads ? all_lanes : (1u << Threads % warp_threads) - 1;
 
 		if (Threads == 1)
 			return test(0) ? 1 : 0;
@@ -46,7 +45,7 @@ struct DeviceGroup
 __device__ __forceinline__ void
 prefetch(const void *at)
 {
-	asm volatile("prefetch.global.L2 [%0];" : : "l" (at));
+	asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
 }
 
 /* Minimum, maximum and sum of the values of a warp's threads, and the bits that any of them has. */
@@ -119,12 +118,13 @@ warp_or(uint32_t value)
 __device__ __forceinline__ uint64_t
 sum_before(uint64_t own, uint64_t &warp_sum)
 {
-	int			lane = (int) threadIdx.x % warp_threads;
-	uint64_t	sum = own;
+	int lane = (int) threadIdx.x % warp_threads;
+	uint64_t sum = own;
 
 	for (int distance = 1; distance < warp_threads; distance *= 2)
 	{
-		uint64_t	other = __shfl_up_sync(all_lanes, (unsigned long long) sum, (unsigned int) distance);
+		uint64_t other =
+			__shfl_up_sync(all_lanes, (unsigned long long) sum, (unsigned int) distance);
 
 		sum += lane >= distance ? other : 0;
 	}
@@ -142,9 +142,9 @@ reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 {
 	__shared__ uint64_t warp_sums[block_warps];
 	__shared__ uint64_t block_start;
-	int			warp = (int) threadIdx.x / warp_threads;
-	uint64_t	before = 0;
-	uint64_t	block_hits = 0;
+	int warp = (int) threadIdx.x / warp_threads;
+	uint64_t before = 0;
+	uint64_t block_hits = 0;
 
 	if (threadIdx.x % warp_threads == 0)
 		warp_sums[warp] = warp_hits;
@@ -160,7 +160,10 @@ reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 	return block_start + before;
 }
 
-/* The same for the hits of a warp alone, which no other waits for.  All its threads call this together. */
+/*
+ * The same for the hits of a warp alone, which no other waits for.  All its threads call this
+ * together.
+ */
 __device__ __forceinline__ uint64_t
 reserve_warp_hits(uint64_t warp_hits, unsigned long long *hits)
 {
@@ -178,8 +181,8 @@ keep_distinct(const Tree<Key> &tree, const Results &results, Key key, Found &fou
 {
 	if (results.seen != nullptr && found.count > 0)
 	{
-		uint64_t	slot = number_of_slot(DeviceGroup<1>(), tree, found.first_block, key);
-		uint32_t	bit = 1u << (uint32_t) (slot % 32);
+		uint64_t slot = number_of_slot(DeviceGroup<1>(), tree, found.first_block, key);
+		uint32_t bit = 1u << (uint32_t) (slot % 32);
 
 		if ((atomicOr(&results.seen[slot / 32], bit) & bit) != 0)
 			found.count = 0;
@@ -195,9 +198,9 @@ __device__ __forceinline__ void
 give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
 		   const Found &found, Key key, uint32_t number)
 {
-	bool		leads = group.thread == 0;
-	uint64_t	warp_hits;
-	uint64_t	start = sum_before(leads ? found.count : 0, warp_hits);
+	bool leads = group.thread == 0;
+	uint64_t warp_hits;
+	uint64_t start = sum_before(leads ? found.count : 0, warp_hits);
 
 	start += reserve_hits(warp_hits, results.hits);
 	if (Threads > 1)
@@ -213,7 +216,8 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 	}
 	else if (found.count > 1)
 	{
-		find_hits(group, tree, found.first_block, key, [&](uint64_t n, uint64_t tid)
+		find_hits(group, tree, found.first_block, key,
+				  [&](uint64_t n, uint64_t tid)
 				  {
 					  if ((int) (n % Threads) == group.thread && start + n < results.room)
 					  {
@@ -224,6 +228,6 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 	}
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_GPU_GROUP_CUH */
+#endif /* HARMONIA_CUDA_GPU_GROUP_CUH */

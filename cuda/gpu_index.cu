@@ -19,7 +19,7 @@ static __global__ void
 write_kernel(const uint32_t *numbers, const uint4 *staged, uint32_t words, uint32_t item_words,
 			 uint4 *pages)
 {
-	uint32_t	i = blockIdx.x * write_threads + threadIdx.x;
+	uint32_t i = blockIdx.x * write_threads + threadIdx.x;
 
 	if (i < words)
 		pages[(size_t) numbers[i / item_words] * item_words + i % item_words] = staged[i];
@@ -29,33 +29,34 @@ cudaError_t
 launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t size, char *pages,
 			 cudaStream_t stream)
 {
-	uint32_t	item_words = (uint32_t) (size / sizeof(uint4));
-	uint32_t	words = count * item_words;
+	uint32_t item_words = (uint32_t) (size / sizeof(uint4));
+	uint32_t words = count * item_words;
 
-	write_kernel<<<blocks_for(words, write_threads), write_threads, 0, stream>>>
-		(numbers, (const uint4 *) staged, words, item_words, (uint4 *) pages);
+	write_kernel<<<blocks_for(words, write_threads), write_threads, 0, stream>>>(
+		numbers, (const uint4 *) staged, words, item_words, (uint4 *) pages);
 	return cudaGetLastError();
 }
 
 HdStatus
 CudaIndex::reserve(uint32_t blocks, bool on_host)
 {
-	return on()->status(pages.grow((size_t) blocks * HT_PAGE_SIZE, on_host, on()->stream), "making room for blocks");
+	return on()->status(pages.grow((size_t) blocks * HT_PAGE_SIZE, on_host, on()->stream),
+						"making room for blocks");
 }
 
 HdStatus
 CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size_t size)
 {
 	CudaDevice *device = on();
-	uint32_t	at_once = std::min(count, (uint32_t) (staged_max / size));
-	bool		together = true;
+	uint32_t at_once = std::min(count, (uint32_t) (staged_max / size));
+	bool together = true;
 
 	for (uint32_t i = 1; i < count && together; i++)
 		together = numbers[i] == numbers[i - 1] + 1;
 	if (together)
 	{
-		TRY(device, cudaMemcpyAsync(pages.at() + (size_t) numbers[0] * size, from, (size_t) count * size,
-									cudaMemcpyHostToDevice, device->stream));
+		TRY(device, cudaMemcpyAsync(pages.at() + (size_t) numbers[0] * size, from,
+									(size_t) count * size, cudaMemcpyHostToDevice, device->stream));
 		return device->wait();
 	}
 
@@ -63,14 +64,15 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 	TRY(device, device->batch.staged_numbers.reserve(at_once * sizeof(uint32_t)));
 	for (uint32_t first = 0; first < count; first += at_once)
 	{
-		uint32_t	n = std::min(count - first, at_once);
+		uint32_t n = std::min(count - first, at_once);
 
-		TRY(device, cudaMemcpyAsync(device->batch.staged_numbers.at, numbers + first, n * sizeof(uint32_t),
-									cudaMemcpyHostToDevice, device->stream));
+		TRY(device, cudaMemcpyAsync(device->batch.staged_numbers.at, numbers + first,
+									n * sizeof(uint32_t), cudaMemcpyHostToDevice, device->stream));
 		TRY(device, cudaMemcpyAsync(device->batch.staged.at, from + (size_t) first * size, n * size,
 									cudaMemcpyHostToDevice, device->stream));
-		TRY(device, launch_write(device->batch.staged_numbers.as<uint32_t>(), device->batch.staged.as<char>(),
-								 n, size, pages.at(), device->stream));
+		TRY(device,
+			launch_write(device->batch.staged_numbers.as<uint32_t>(),
+						 device->batch.staged.as<char>(), n, size, pages.at(), device->stream));
 	}
 	return device->wait();
 }
@@ -90,11 +92,12 @@ HdStatus
 CudaIndex::load_levels(uint32_t first)
 {
 	CudaDevice *device = on();
-	size_t		blocks_size = leaf_blocks.size() * sizeof(uint32_t);
-	size_t		upper = shape.levels == 0 ? 0 :
-		(size_t) shape.level_start[shape.levels - 1] * (size_t) shape.fanout * (size_t) shape.width;
-	size_t		from = upper;
-	HdStatus	status;
+	size_t blocks_size = leaf_blocks.size() * sizeof(uint32_t);
+	size_t upper = shape.levels == 0 ? 0 :
+									   (size_t) shape.level_start[shape.levels - 1] *
+										   (size_t) shape.fanout * (size_t) shape.width;
+	size_t from = upper;
+	HdStatus status;
 
 	if (!levels_loaded || keys.size() > device_keys.size || blocks_size > device_blocks.size)
 		first = 0;
@@ -110,7 +113,8 @@ CudaIndex::load_levels(uint32_t first)
 	if (status == HD_OK)
 		status = device->send(device_keys.at, keys.data(), upper);
 	if (status == HD_OK && keys.size() > from)
-		status = device->send(device_keys.as<char>() + from, keys.data() + from, keys.size() - from);
+		status =
+			device->send(device_keys.as<char>() + from, keys.data() + from, keys.size() - from);
 	if (status == HD_OK && leaf_blocks.size() > first)
 		status = device->send(device_blocks.as<uint32_t>() + first, leaf_blocks.data() + first,
 							  blocks_size - first * sizeof(uint32_t));
@@ -120,4 +124,4 @@ CudaIndex::load_levels(uint32_t first)
 	return status;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

@@ -21,23 +21,22 @@ blocks_for(uint64_t count, uint32_t together)
 }
 
 /* Probes on the device. */
-template <typename Key>
-struct Probes
+template <typename Key> struct Probes
 {
-	const Key  *low;			/* in probe order, as high is */
-	const Key  *high;			/* NULL: points */
-	const uint32_t *numbers;	/* of the probes, in search order; NULL: that is probe order */
-	uint32_t	count;
+	const Key *low;          /* in probe order, as high is */
+	const Key *high;         /* NULL: points */
+	const uint32_t *numbers; /* of the probes, in search order; NULL: that is probe order */
+	uint32_t count;
 
 	/*
-	 * Tiles see keys as offsets from a base.  Those in the range in use have no other bits than "mask"; the
-	 * top bits are the 32 highest of these.  top_shift is the number of bits below them, min_shift
-	 * the number of low ones among them that tiles are not sorted by.
+	 * Tiles see keys as offsets from a base.  Those in the range in use have no other bits than
+	 * "mask"; the top bits are the 32 highest of these.  top_shift is the number of bits below
+	 * them, min_shift the number of low ones among them that tiles are not sorted by.
 	 */
-	Key			base;
-	Key			mask;
-	int			top_shift;
-	int			min_shift;
+	Key base;
+	Key mask;
+	int top_shift;
+	int min_shift;
 
 	HD_BOTH uint32_t number(uint32_t i) const
 	{
@@ -60,19 +59,19 @@ struct Probes
 /* Where hits go on the device, one after the other, in any order. */
 struct Results
 {
-	uint32_t   *probes;
-	uint64_t   *tids;
-	uint64_t   *slots;			/* ranges: see pack_slot(); NULL: not wanted */
-	uint64_t	room;
-	unsigned long long *hits;	/* their number; zero at the start */
-	uint32_t   *seen;			/* distinct points: a bit for each slot of all
-								 * leaves, zero at the start; otherwise NULL */
+	uint32_t *probes;
+	uint64_t *tids;
+	uint64_t *slots; /* ranges: see pack_slot(); NULL: not wanted */
+	uint64_t room;
+	unsigned long long *hits; /* their number; zero at the start */
+	uint32_t *seen;           /* distinct points: a bit for each slot of all leaves, zero at the
+							   * start; otherwise NULL */
 };
 
 /*
- * Where a hit's entry is: its block, in lines from the first page on, and the slot there.  Keys of hits
- * are read after the search, by these: kernels that write pairs need no registers for keys, and
- * need not know how wide they are.
+ * Where a hit's entry is: its block, in lines from the first page on, and the slot there.  Keys of
+ * hits are read after the search, by these: kernels that write pairs need no registers for keys,
+ * and need not know how wide they are.
  */
 constexpr int slot_bits = 5;
 
@@ -87,12 +86,13 @@ pack_slot(uint64_t line, uint32_t slot)
 /*
  * gpu_search_32.cu, gpu_search_64.cu, gpu_search_wide.cu
  *
- * Search with so many threads a probe; with more than one, points that are not distinct.  Probes that are near
- * each other in search order are searched in tiles, if by one thread.
+ * Search with so many threads a probe; with more than one, points that are not distinct.  Probes
+ * that are near each other in search order are searched in tiles, if by one thread.
  */
 template <typename Key>
-extern cudaError_t launch_search(int threads, bool tiled, const Tree<Key> &tree, const Probes<Key> &probes,
-								 const Results &results, cudaStream_t stream);
+extern cudaError_t launch_search(int threads, bool tiled, const Tree<Key> &tree,
+								 const Probes<Key> &probes, const Results &results,
+								 cudaStream_t stream);
 
 /* gpu_sort.cu */
 
@@ -108,8 +108,9 @@ extern cudaError_t launch_digits(const Key *low, uint32_t count, Key base, int f
  * Sort numbers of probes by digits of so many bits; digits[0] and numbers[0] become digits[1] and
  * numbers[1].  If memory is NULL, only sets memory_size to what it takes.
  */
-extern cudaError_t launch_sort(void *memory, size_t &memory_size, uint16_t *const digits[2], uint32_t *const numbers[2],
-							   uint32_t count, int bits, cudaStream_t stream);
+extern cudaError_t launch_sort(void *memory, size_t &memory_size, uint16_t *const digits[2],
+							   uint32_t *const numbers[2], uint32_t count, int bits,
+							   cudaStream_t stream);
 
 /* gpu_index.cu */
 
@@ -125,15 +126,16 @@ extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uin
 /* Hits on the device; probes are NULL where only tids are wanted. */
 struct Hits
 {
-	uint64_t   *tids;
-	uint32_t   *probes;
+	uint64_t *tids;
+	uint32_t *probes;
 };
 
 /* The bits of a tid from this one on are the heap block. */
 constexpr int block_first_bit = 16;
 
 /*
- * Sort hits, which have probes, by heap block.  If memory is NULL, only sets memory_size to what it takes.
+ * Sort hits, which have probes, by heap block.  If memory is NULL, only sets memory_size to what it
+ * takes.
  */
 extern cudaError_t launch_sort_hits(void *memory, size_t &memory_size, const Hits &from,
 									const Hits &to, uint64_t count, cudaStream_t stream);
@@ -144,14 +146,14 @@ extern cudaError_t launch_sort_hits(void *memory, size_t &memory_size, const Hit
  * counts of their probes.
  */
 extern cudaError_t launch_keep(const Hits &hits, uint64_t count, const PageMap &map,
-							   const Hits &kept, unsigned long long *kept_count,
-							   uint32_t *counts, cudaStream_t stream);
+							   const Hits &kept, unsigned long long *kept_count, uint32_t *counts,
+							   cudaStream_t stream);
 
 /* Read the keys of hits, given by their slots. */
 template <typename Key>
-extern cudaError_t launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count, Key *keys,
-									cudaStream_t stream);
+extern cudaError_t launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count,
+									Key *keys, cudaStream_t stream);
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_GPU_KERNELS_H */
+#endif /* HARMONIA_CUDA_GPU_KERNELS_H */

@@ -23,7 +23,7 @@ static constexpr size_t moved_max = 64 << 20;
 struct MappedKind
 {
 	CUmemAllocationProp properties;
-	size_t		unit;
+	size_t unit;
 };
 
 /* Functions of the driver, to which nothing is linked.  All of them, or none, are there. */
@@ -37,14 +37,14 @@ struct Driver
 	PFN_cuMemUnmap_v10020 unmap;
 	PFN_cuMemSetAccess_v10020 set_access;
 	PFN_cuMemGetAllocationGranularity_v10020 granularity;
-	bool		found;
+	bool found;
 };
 
 /* The memory of a device, and of the host near it. */
 struct Kinds
 {
-	MappedKind	device;
-	MappedKind	host;
+	MappedKind device;
+	MappedKind host;
 };
 
 template <typename Function>
@@ -52,7 +52,7 @@ static bool
 find(const char *name, Function *function)
 {
 	cudaDriverEntryPointQueryResult found;
-	void	   *entry = nullptr;
+	void *entry = nullptr;
 	constexpr unsigned int version = 10020;
 	cudaError_t error;
 
@@ -74,20 +74,22 @@ find_unit(const Driver &driver, CUmemLocationType type, int id, MappedKind *kind
 	kind->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	kind->properties.location.type = type;
 	kind->properties.location.id = id;
-	if (driver.granularity(&kind->unit, &kind->properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
+	if (driver.granularity(&kind->unit, &kind->properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+		CUDA_SUCCESS)
 		kind->unit = 0;
 }
 
 static Driver
 find_driver()
 {
-	Driver		driver = {};
+	Driver driver = {};
 
-	driver.found = find("cuMemAddressReserve", &driver.reserve) && find("cuMemAddressFree", &driver.free) &&
-		find("cuMemCreate", &driver.create) && find("cuMemRelease", &driver.release) &&
-		find("cuMemMap", &driver.map) && find("cuMemUnmap", &driver.unmap) &&
-		find("cuMemSetAccess", &driver.set_access) &&
-		find("cuMemGetAllocationGranularity", &driver.granularity);
+	driver.found = find("cuMemAddressReserve", &driver.reserve) &&
+				   find("cuMemAddressFree", &driver.free) && find("cuMemCreate", &driver.create) &&
+				   find("cuMemRelease", &driver.release) && find("cuMemMap", &driver.map) &&
+				   find("cuMemUnmap", &driver.unmap) &&
+				   find("cuMemSetAccess", &driver.set_access) &&
+				   find("cuMemGetAllocationGranularity", &driver.granularity);
 	return driver;
 }
 
@@ -102,14 +104,14 @@ driver()
 static Kinds
 find_kinds(int device)
 {
-	Kinds		kinds = {};
+	Kinds kinds = {};
 
 	if (!driver().found)
 		return kinds;
 	find_unit(driver(), CU_MEM_LOCATION_TYPE_DEVICE, device, &kinds.device);
 #if CUDART_VERSION >= 12020
 	{
-		int			node = 0;
+		int node = 0;
 
 		/* The memory that is nearest. */
 		if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device) != cudaSuccess)
@@ -131,7 +133,7 @@ kinds()
 	static const Kinds none = {};
 	static std::once_flag asked[HD_MAX_DEVICES];
 	static Kinds found[HD_MAX_DEVICES];
-	int			device;
+	int device;
 
 	if (cudaGetDevice(&device) != cudaSuccess || device < 0 || device >= HD_MAX_DEVICES)
 		return none;
@@ -142,8 +144,9 @@ kinds()
 static cudaError_t
 error_of(CUresult result)
 {
-	return result == CUDA_SUCCESS ? cudaSuccess :
-		result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+	return result == CUDA_SUCCESS             ? cudaSuccess :
+		   result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation :
+												cudaErrorUnknown;
 }
 
 static size_t
@@ -175,7 +178,7 @@ GrowingMemory::grow(size_t needed, bool on_host, cudaStream_t stream)
 cudaError_t
 GrowingMemory::move(size_t needed, cudaStream_t stream)
 {
-	void	   *more;
+	void *more;
 	cudaError_t error = cudaMalloc(&more, needed);
 
 	if (error != cudaSuccess)
@@ -201,7 +204,7 @@ CUresult
 GrowingMemory::map_part(CUdeviceptr at, const Part &part) const
 {
 	CUmemAccessDesc access = {};
-	CUresult	result = driver().map(at, part.size, 0, part.handle, 0);
+	CUresult result = driver().map(at, part.size, 0, part.handle, 0);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -220,7 +223,7 @@ GrowingMemory::map_all(CUdeviceptr at, size_t *mapped) const
 	*mapped = 0;
 	for (const Part &part : parts)
 	{
-		CUresult	result = map_part(at + *mapped, part);
+		CUresult result = map_part(at + *mapped, part);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -230,13 +233,14 @@ GrowingMemory::map_all(CUdeviceptr at, size_t *mapped) const
 }
 
 /*
- * Find addresses for so many bytes more than the "kept" ones.  If there are none left behind these, all allocations get
- * other addresses; an allocation can be mapped twice meanwhile.  What is new in *place is undone by the caller on failure.
+ * Find addresses for so many bytes more than the "kept" ones.  If there are none left behind these,
+ * all allocations get other addresses; an allocation can be mapped twice meanwhile.  What is new in
+ * *place is undone by the caller on failure.
  */
 CUresult
 GrowingMemory::find_place(size_t kept, size_t more, size_t unit, Place *place) const
 {
-	CUresult	result;
+	CUresult result;
 
 	*place = {(CUdeviceptr) start, addresses, kept};
 	if (kept + more <= addresses)
@@ -251,11 +255,14 @@ GrowingMemory::find_place(size_t kept, size_t more, size_t unit, Place *place) c
 	return map_all(place->begin, &place->mapped);
 }
 
-/* Give up a place that is not to be used, or no longer; what was mapped before at the same addresses stays. */
+/*
+ * Give up a place that is not to be used, or no longer; what was mapped before at the same
+ * addresses stays.
+ */
 void
 GrowingMemory::leave_place(const Place &place, size_t kept) const
 {
-	bool		is_own = place.begin != 0 && place.begin == (CUdeviceptr) start && place.size == addresses;
+	bool is_own = place.begin != 0 && place.begin == (CUdeviceptr) start && place.size == addresses;
 
 	if (place.mapped > (is_own ? kept : 0))
 		driver().unmap(place.begin + (is_own ? kept : 0), place.mapped - (is_own ? kept : 0));
@@ -268,11 +275,11 @@ cudaError_t
 GrowingMemory::map(size_t needed, bool on_host, cudaStream_t stream)
 {
 	const MappedKind &kind = on_host ? kinds().host : kinds().device;
-	bool		moves = parts.empty();	/* from an ordinary allocation, if there is any */
-	size_t		kept = moves ? 0 : room;
-	Part		part = {0, round_up(needed - kept, kind.unit)};
-	Place		place;
-	CUresult	result;
+	bool moves = parts.empty(); /* from an ordinary allocation, if there is any */
+	size_t kept = moves ? 0 : room;
+	Part part = {0, round_up(needed - kept, kind.unit)};
+	Place place;
+	CUresult result;
 	cudaError_t error;
 
 	parts.reserve(parts.size() + 1);
@@ -288,7 +295,8 @@ GrowingMemory::map(size_t needed, bool on_host, cudaStream_t stream)
 	if (error == cudaSuccess)
 		error = cudaMemsetAsync((char *) place.begin + kept, 0, part.size, stream);
 	if (error == cudaSuccess && moves && room > 0)
-		error = cudaMemcpyAsync((char *) place.begin, start, room, cudaMemcpyDeviceToDevice, stream);
+		error =
+			cudaMemcpyAsync((char *) place.begin, start, room, cudaMemcpyDeviceToDevice, stream);
 	if (error == cudaSuccess)
 		error = cudaStreamSynchronize(stream);
 	if (error != cudaSuccess)
@@ -333,8 +341,8 @@ bool
 host_memory_maps()
 {
 	GrowingMemory memory;
-	size_t		unit = kinds().host.unit;
-	bool		maps;
+	size_t unit = kinds().host.unit;
+	bool maps;
 
 	/* Zeros are written, by the device. */
 	maps = unit > 0 && kinds().device.unit > 0 && memory.grow(unit, true, nullptr) == cudaSuccess;
@@ -342,4 +350,4 @@ host_memory_maps()
 	return maps;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

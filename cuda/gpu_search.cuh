@@ -22,16 +22,16 @@ namespace harmonia
  */
 template <typename Key, int Threads, int Fanout, bool Points>
 __global__ void
-__launch_bounds__(block_threads)
-search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+__launch_bounds__(block_threads) search_kernel(const __grid_constant__ Tree<Key> tree,
+											   const Probes<Key> probes, const Results results)
 {
-	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
+	uint32_t i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
 	std::conditional_t<Threads == 1, DeviceGroup<1>, FrontToBack<DeviceGroup<Threads>>> group;
-	uint32_t	number = 0;
-	Key			low = 0;
-	Key			high = 0;
-	Found		found = {};
-	PlaceSpan	places = {};
+	uint32_t number = 0;
+	Key low = 0;
+	Key high = 0;
+	Found found = {};
+	PlaceSpan places = {};
 
 	if (i < probes.count)
 	{
@@ -56,8 +56,8 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 }
 
 /*
- * A block writes the hits of its ranges, which can be many.  So few ranges are divided among this many
- * tiles at least, some for each of a GPU's blocks.
+ * A block writes the hits of its ranges, which can be many.  So few ranges are divided among this
+ * many tiles at least, some for each of a GPU's blocks.
  */
 constexpr uint32_t range_tiles = 4096;
 
@@ -65,7 +65,7 @@ template <typename Key, bool Points>
 static uint32_t
 tile_size(uint32_t count)
 {
-	uint32_t	blocks = (count / range_tiles + block_threads - 1) / block_threads;
+	uint32_t blocks = (count / range_tiles + block_threads - 1) / block_threads;
 
 	if (Points || blocks * block_threads > Tile<Key, Points>::size)
 		return Tile<Key, Points>::size;
@@ -73,8 +73,9 @@ tile_size(uint32_t count)
 }
 
 /*
- * Have ranges in tiles of this size so few leaves that these should be staged?  The stage takes from the first-level cache.  Tiles are
- * not cut where leaves end, so they have some more than their share.
+ * Have ranges in tiles of this size so few leaves that these should be staged?  The stage takes
+ * from the first-level cache.  Tiles are not cut where leaves end, so they have some more than
+ * their share.
  */
 template <typename Key>
 static bool
@@ -85,42 +86,49 @@ stages_ranges(const Tree<Key> &tree, uint32_t count, uint32_t tile)
 
 template <typename Key, bool Points>
 static cudaError_t
-launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
+launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			 cudaStream_t stream)
 {
-	uint32_t	tile = tile_size<Key, Points>(probes.count);
-	bool		stages = !Points && stages_ranges(tree, probes.count, tile);
+	uint32_t tile = tile_size<Key, Points>(probes.count);
+	bool stages = !Points && stages_ranges(tree, probes.count, tile);
 	constexpr size_t without = sizeof(typename Tile<Key, Points>::Memory);
 	constexpr size_t most = without + (Points ? 0 : sizeof(RangeStage<Key>));
 
-	static_assert(most + (Points ? 0 : sizeof(RangeMemory)) <= 65536, "what a block can have on GPUs of capability 7.5");
+	static_assert(most + (Points ? 0 : sizeof(RangeMemory)) <= 65536,
+				  "what a block can have on GPUs of capability 7.5");
 
 	/* The most at all times: another lane may launch the kernel meanwhile. */
-	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Points>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-											 (int) most);
+	cudaError_t error = cudaFuncSetAttribute(
+		search_tile_kernel<Key, Points>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int) most);
 
 	if (error != cudaSuccess)
 		return error;
-	search_tile_kernel<Key, Points> <<<blocks_for(probes.count, tile), block_threads, stages ? most : without, stream>>>
-		(tree, probes, results, tile, stages);
+	search_tile_kernel<Key, Points>
+		<<<blocks_for(probes.count, tile), block_threads, stages ? most : without, stream>>>(
+			tree, probes, results, tile, stages);
 	return cudaGetLastError();
 }
 
 template <typename Key, int Threads, bool Points>
 static cudaError_t
-launch_groups(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
+launch_groups(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			  cudaStream_t stream)
 {
-	uint32_t	blocks = blocks_for(probes.count, block_threads / Threads);
+	uint32_t blocks = blocks_for(probes.count, block_threads / Threads);
 
 	if (Threads == 1 && tree.fanout == HD_DEFAULT_FANOUT)
-		search_kernel<Key, 1, HD_DEFAULT_FANOUT, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+		search_kernel<Key, 1, HD_DEFAULT_FANOUT, Points>
+			<<<blocks, block_threads, 0, stream>>>(tree, probes, results);
 	else
-		search_kernel<Key, Threads, 0, Points> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+		search_kernel<Key, Threads, 0, Points>
+			<<<blocks, block_threads, 0, stream>>>(tree, probes, results);
 	return cudaGetLastError();
 }
 
 template <typename Key, bool Points>
 static cudaError_t
-launch_kind(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, cudaStream_t stream)
+launch_kind(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			cudaStream_t stream)
 {
 	if constexpr (!is_wide<Key> || Points)
 	{
@@ -132,22 +140,23 @@ launch_kind(bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const 
 
 template <typename Key>
 cudaError_t
-launch_search(int threads, bool tiled, const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
-			  cudaStream_t stream)
+launch_search(int threads, bool tiled, const Tree<Key> &tree, const Probes<Key> &probes,
+			  const Results &results, cudaStream_t stream)
 {
 	if (threads > 1)
-		return with_threads(threads, [&](auto constant)
-							{
-								return launch_groups<Key, decltype(constant)::value, true>(tree, probes, results, stream);
+		return with_threads(threads,
+							[&](auto constant) {
+								return launch_groups<Key, decltype(constant)::value, true>(
+									tree, probes, results, stream);
 							});
 	return probes.high == nullptr ? launch_kind<Key, true>(tiled, tree, probes, results, stream) :
-		launch_kind<Key, false>(tiled, tree, probes, results, stream);
+									launch_kind<Key, false>(tiled, tree, probes, results, stream);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
 #define INSTANTIATE_SEARCH(Key) \
-	template cudaError_t harmonia::launch_search<Key>(int, bool, const Tree<Key> &, const Probes<Key> &, const Results &, \
-													  cudaStream_t);
+	template cudaError_t harmonia::launch_search<Key>( \
+		int, bool, const Tree<Key> &, const Probes<Key> &, const Results &, cudaStream_t);
 
-#endif							/* HARMONIA_CUDA_GPU_SEARCH_CUH */
+#endif /* HARMONIA_CUDA_GPU_SEARCH_CUH */

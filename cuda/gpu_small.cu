@@ -1,15 +1,16 @@
 /*
  * gpu_small.cu
- *		Small batches: the GPU reads their keys where the clients have put them, in the host's pinned
- *		memory, and writes the hits there.
+ *		Small batches: the GPU reads their keys where the clients have put them, in the host's
+ *		pinned memory, and writes the hits there.
  *
- * The search of a thousand keys takes a GPU some microseconds: no longer than one transfer, or a few calls of the
- * driver.  So there is one kernel and no transfer.  It searches several batches at once, each in blocks of its
- * own; of each batch, the block that is the last one brings the hits into the order of heap blocks, and writes their
- * number, which the host waits for.  Larger batches gain more from transfers than these cost.
+ * The search of a thousand keys takes a GPU some microseconds: no longer than one transfer, or a
+ * few calls of the driver.  So there is one kernel and no transfer.  It searches several batches at
+ * once, each in blocks of its own; of each batch, the block that is the last one brings the hits
+ * into the order of heap blocks, and writes their number, which the host waits for.  Larger batches
+ * gain more from transfers than these cost.
  *
- * The clients can change keys while they are read.  Then their own results are wrong, and nothing else: whatever the
- * keys, walks are bounded, and hits are written where there is room for them.
+ * The clients can change keys while they are read.  Then their own results are wrong, and nothing
+ * else: whatever the keys, walks are bounded, and hits are written where there is room for them.
  */
 #include <algorithm>
 #include <atomic>
@@ -24,13 +25,14 @@ namespace harmonia
 {
 
 /*
- * So many threads search a probe together.  Few probes leave most of a GPU idle, so what counts is the number of
- * steps that depend on each other, and not their sum: two for each node of 64 keys, where one thread takes six.
- * (H200, 256 and 1,024 probes: 18.2 and 20.0 us by 8 threads, 17.6 and 19.1 by 16; by 32 it is 30 us for 4,096, and not 21.)
+ * So many threads search a probe together.  Few probes leave most of a GPU idle, so what counts is
+ * the number of steps that depend on each other, and not their sum: two for each node of 64 keys,
+ * where one thread takes six. (H200, 256 and 1,024 probes: 18.2 and 20.0 us by 8 threads, 17.6 and
+ * 19.1 by 16; by 32 it is 30 us for 4,096, and not 21.)
  */
 constexpr int small_threads = 16;
 
-constexpr int few_items = 4;	/* hits of a thread */
+constexpr int few_items = 4; /* hits of a thread */
 constexpr int most_items = 16;
 
 /* A block sorts at most this many hits. */
@@ -40,8 +42,8 @@ constexpr uint64_t sorted_max = block_threads * most_items;
 constexpr uint32_t small_max = (uint32_t) sorted_max;
 
 /*
- * Nor may it have room for more hits than this.  Without an order, hits are written over the bus one by one, which for many of
- * them takes longer than one transfer.
+ * Nor may it have room for more hits than this.  Without an order, hits are written over the bus
+ * one by one, which for many of them takes longer than one transfer.
  */
 constexpr uint64_t small_room = 4 * sorted_max;
 
@@ -55,37 +57,36 @@ static_assert(seen_size >= 2 * small_max, "half of the table stays free");
 constexpr int seen_slot_bits = 36;
 constexpr uint32_t epoch_end = 1 << (64 - seen_slot_bits);
 
-static_assert((uint64_t) HD_MAX_LEAVES * HT_LEAF_MAX_ENTRIES < UINT64_C(1) << seen_slot_bits, "all slots have a number");
+static_assert((uint64_t) HD_MAX_LEAVES * HT_LEAF_MAX_ENTRIES < UINT64_C(1) << seen_slot_bits,
+			  "all slots have a number");
 
 /* SmallNumbers.hits of a batch whose search has not ended. */
 constexpr unsigned long long no_number = ~0ULL;
 
 /*
- * A small batch.  Hits are written to "found".  If there are no more than "most", they are moved to "given" in the order of heap
- * blocks or, if there is a map of pages, those that it does not count.
+ * A small batch.  Hits are written to "found".  If there are no more than "most", they are moved to
+ * "given" in the order of heap blocks or, if there is a map of pages, those that it does not count.
  */
-template <typename Key>
-struct SmallBatch
+template <typename Key> struct SmallBatch
 {
-	const Key  *low;
-	const Key  *high;			/* NULL: points */
-	uint32_t	count;
-	Hits		found;
-	uint64_t	room;
-	Hits		given;
-	uint64_t	most;
-	PageMap		map;
-	uint32_t   *counts;			/* of each probe, by the map; NULL: not wanted */
-	unsigned long long *seen;	/* distinct points: seen_size words; otherwise NULL */
-	uint32_t	epoch;			/* of these words: those of other batches are as good as empty */
+	const Key *low;
+	const Key *high; /* NULL: points */
+	uint32_t count;
+	Hits found;
+	uint64_t room;
+	Hits given;
+	uint64_t most;
+	PageMap map;
+	uint32_t *counts;         /* of each probe, by the map; NULL: not wanted */
+	unsigned long long *seen; /* distinct points: seen_size words; otherwise NULL */
+	uint32_t epoch;           /* of these words: those of other batches are as good as empty */
 };
 
-template <typename Key>
-struct SmallBatches
+template <typename Key> struct SmallBatches
 {
 	SmallBatch<Key> of[HD_TOGETHER_MAX];
-	SmallCounters *counters;	/* of each */
-	SmallNumbers *numbers;		/* in the host's memory */
+	SmallCounters *counters; /* of each */
+	SmallNumbers *numbers;   /* in the host's memory */
 };
 
 template <int Items>
@@ -95,21 +96,23 @@ union SmallMemory
 {
 	BlockSort<few_items>::TempStorage few;
 	BlockSort<most_items>::TempStorage most;
-	uint32_t	counts[small_max];
+	uint32_t counts[small_max];
 };
 
 /*
- * Sort n hits, which other blocks have found, by heap block, and write them to memory of the host.  Only as many bits are
- * sorted as the largest block's number has.  Not inlined: there would be two dozen of it.
+ * Sort n hits, which other blocks have found, by heap block, and write them to memory of the host.
+ * Only as many bits are sorted as the largest block's number has.  Not inlined: there would be two
+ * dozen of it.
  */
 template <int Items>
 static __device__ __noinline__ void
-sort_small(const Hits &from, uint32_t n, const Hits &to, typename BlockSort<Items>::TempStorage &memory)
+sort_small(const Hits &from, uint32_t n, const Hits &to,
+		   typename BlockSort<Items>::TempStorage &memory)
 {
 	__shared__ uint32_t largest;
-	uint64_t	tids[Items];
-	uint32_t	probes[Items];
-	uint32_t	block = 0;
+	uint64_t tids[Items];
+	uint32_t probes[Items];
+	uint32_t block = 0;
 
 	if (threadIdx.x == 0)
 		largest = 0;
@@ -118,7 +121,7 @@ sort_small(const Hits &from, uint32_t n, const Hits &to, typename BlockSort<Item
 	/* What is not there comes last: it has the greatest of all numbers, and the sort is stable. */
 	for (int i = 0; i < Items; i++)
 	{
-		uint32_t	at = threadIdx.x * Items + i;
+		uint32_t at = threadIdx.x * Items + i;
 
 		tids[i] = at < n ? __ldcg(&from.tids[at]) : UINT64_MAX;
 		probes[i] = at < n && to.probes != nullptr ? __ldcg(&from.probes[at]) : 0;
@@ -127,10 +130,11 @@ sort_small(const Hits &from, uint32_t n, const Hits &to, typename BlockSort<Item
 	}
 	atomicMax(&largest, block);
 	__syncthreads();
-	BlockSort<Items>(memory).SortBlockedToStriped(tids, probes, block_first_bit, block_first_bit + max(32 - __clz(largest), 1));
+	BlockSort<Items>(memory).SortBlockedToStriped(tids, probes, block_first_bit,
+												  block_first_bit + max(32 - __clz(largest), 1));
 	for (int i = 0; i < Items; i++)
 	{
-		uint32_t	at = i * block_threads + threadIdx.x;
+		uint32_t at = i * block_threads + threadIdx.x;
 
 		if (at < n)
 		{
@@ -141,7 +145,10 @@ sort_small(const Hits &from, uint32_t n, const Hits &to, typename BlockSort<Item
 	}
 }
 
-/* The hits that the map of a batch does not count go to the host, and counts by probe do.  Returns the number of the other hits. */
+/*
+ * The hits that the map of a batch does not count go to the host, and counts by probe do.  Returns
+ * the number of the other hits.
+ */
 template <typename Key>
 static __device__ uint32_t
 keep_small(const SmallBatch<Key> &batch, uint32_t n, uint32_t *counts)
@@ -155,9 +162,9 @@ keep_small(const SmallBatch<Key> &batch, uint32_t n, uint32_t *counts)
 	__syncthreads();
 	for (uint32_t at = threadIdx.x; at < n; at += block_threads)
 	{
-		uint64_t	tid = __ldcg(&batch.found.tids[at]);
-		bool		counted = batch.map.counts(tid);
-		uint32_t	to = counted ? 0 : atomicAdd(&kept, 1u);
+		uint64_t tid = __ldcg(&batch.found.tids[at]);
+		bool counted = batch.map.counts(tid);
+		uint32_t to = counted ? 0 : atomicAdd(&kept, 1u);
 
 		if (!counted)
 			batch.given.tids[to] = tid;
@@ -173,20 +180,24 @@ keep_small(const SmallBatch<Key> &batch, uint32_t n, uint32_t *counts)
 }
 
 /*
- * A block has written its hits.  If it is the last one of its batch, do with all hits what is wanted, tell the host
- * their number, and leave the counters as they were at the start.
+ * A block has written its hits.  If it is the last one of its batch, do with all hits what is
+ * wanted, tell the host their number, and leave the counters as they were at the start.
  */
 template <typename Key>
 static __device__ void
-end_block(const SmallBatch<Key> &batch, uint32_t blocks, SmallCounters &counters, SmallNumbers &numbers)
+end_block(const SmallBatch<Key> &batch, uint32_t blocks, SmallCounters &counters,
+		  SmallNumbers &numbers)
 {
 	extern __shared__ __align__(16) char memory[];
 	SmallMemory &own = *(SmallMemory *) memory;
 	__shared__ bool is_last;
 	__shared__ unsigned long long found;
-	uint32_t	counted = 0;
+	uint32_t counted = 0;
 
-	/* The hits of all blocks are there before the last one reads them, or tells the host their number. */
+	/*
+	 * The hits of all blocks are there before the last one reads them, or tells the host their
+	 * number.
+	 */
 	__syncthreads();
 	if (threadIdx.x == 0)
 	{
@@ -224,15 +235,16 @@ end_block(const SmallBatch<Key> &batch, uint32_t blocks, SmallCounters &counters
 }
 
 /*
- * Note that a point with a hit, whose first one is in this slot of the index, is seen in a batch.  Returns false if an
- * equal one was seen before.
+ * Note that a point with a hit, whose first one is in this slot of the index, is seen in a batch.
+ * Returns false if an equal one was seen before.
  */
 static __device__ bool
 note_seen(unsigned long long *seen, uint32_t epoch, uint64_t slot)
 {
 	unsigned long long own = (unsigned long long) epoch << seen_slot_bits | slot;
 
-	for (uint32_t at = (uint32_t) slot * 2654435769u >> (32 - seen_bits);; at = (at + 1) % seen_size)
+	for (uint32_t at = (uint32_t) slot * 2654435769u >> (32 - seen_bits);;
+		 at = (at + 1) % seen_size)
 	{
 		unsigned long long there = *(volatile unsigned long long *) &seen[at];
 
@@ -250,16 +262,17 @@ note_seen(unsigned long long *seen, uint32_t epoch, uint64_t slot)
 }
 
 /*
- * A key for all threads of a group, read by the first one.  Its owner can change it meanwhile, and threads with different keys would
- * not stay together.  All threads of the warp call this; "there" says whether the group has a key.
+ * A key for all threads of a group, read by the first one.  Its owner can change it meanwhile, and
+ * threads with different keys would not stay together.  All threads of the warp call this; "there"
+ * says whether the group has a key.
  */
 template <int Threads, typename Key>
 static __device__ Key
 read_key(const DeviceGroup<Threads> &group, const Key *at, bool there)
 {
 	constexpr int words = sizeof(Key) / sizeof(uint32_t);
-	uint32_t	word[words];
-	Key			key = 0;
+	uint32_t word[words];
+	Key key = 0;
 
 	if (there && group.thread == 0)
 		key = *at;
@@ -280,20 +293,20 @@ small_blocks(uint32_t count, int threads)
 /* Search batches: blockIdx.y is the number of the batch. */
 template <typename Key, int Threads, bool Points>
 static __global__ void
-__launch_bounds__(block_threads)
-small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ SmallBatches<Key> batches)
+__launch_bounds__(block_threads) small_kernel(const __grid_constant__ Tree<Key> tree,
+											  const __grid_constant__ SmallBatches<Key> batches)
 {
 	const SmallBatch<Key> &batch = batches.of[blockIdx.y];
 	SmallCounters &counters = batches.counters[blockIdx.y];
-	uint32_t	blocks = small_blocks(batch.count, Threads);
-	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
+	uint32_t blocks = small_blocks(batch.count, Threads);
+	uint32_t i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
 	DeviceGroup<Threads> group;
-	Results		results = {};
-	Key			low = 0;
-	Key			high = 0;
-	Found		found = {};
-	PlaceSpan	places = {};
-	uint64_t	slot = 0;
+	Results results = {};
+	Key low = 0;
+	Key high = 0;
+	Found found = {};
+	PlaceSpan places = {};
+	uint64_t slot = 0;
 
 	if (blockIdx.x >= blocks)
 		return;
@@ -315,7 +328,8 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	}
 	if (Points && batch.seen != nullptr)
 	{
-		bool		is_new = found.count > 0 && group.thread == 0 && note_seen(batch.seen, batch.epoch, slot);
+		bool is_new =
+			found.count > 0 && group.thread == 0 && note_seen(batch.seen, batch.epoch, slot);
 
 		if (!__shfl_sync(all_lanes, is_new, group.first_lane))
 			found.count = 0;
@@ -329,9 +343,10 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 
 template <typename Key, int Threads, bool Points>
 static cudaError_t
-launch_small(const Tree<Key> &tree, const SmallBatches<Key> &batches, int count, cudaStream_t stream)
+launch_small(const Tree<Key> &tree, const SmallBatches<Key> &batches, int count,
+			 cudaStream_t stream)
 {
-	uint32_t	blocks = 0;
+	uint32_t blocks = 0;
 	cudaError_t error = cudaSuccess;
 
 	for (int i = 0; i < count; i++)
@@ -339,12 +354,14 @@ launch_small(const Tree<Key> &tree, const SmallBatches<Key> &batches, int count,
 
 	/* With what ranges take, it is more than kernels may have as a rule. */
 	if (!Points)
-		error = cudaFuncSetAttribute(small_kernel<Key, Threads, Points>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+		error = cudaFuncSetAttribute(small_kernel<Key, Threads, Points>,
+									 cudaFuncAttributeMaxDynamicSharedMemorySize,
 									 (int) sizeof(SmallMemory));
 	if (error != cudaSuccess)
 		return error;
-	small_kernel<Key, Threads, Points> <<<dim3(blocks, (uint32_t) count), block_threads, sizeof(SmallMemory), stream>>>
-		(tree, batches);
+	small_kernel<Key, Threads, Points>
+		<<<dim3(blocks, (uint32_t) count), block_threads, sizeof(SmallMemory), stream>>>(tree,
+																						 batches);
 	return cudaGetLastError();
 }
 
@@ -352,9 +369,9 @@ launch_small(const Tree<Key> &tree, const SmallBatches<Key> &batches, int count,
 bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
-	return batch.pinned && ((const CudaDevice *) device)->sees_pinned && batch.count > 0 && batch.count <= small_max &&
-		batch.room <= small_room && !batch.on_device && batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC &&
-		batch.threads == 0;
+	return batch.pinned && ((const CudaDevice *) device)->sees_pinned && batch.count > 0 &&
+		   batch.count <= small_max && batch.room <= small_room && !batch.on_device &&
+		   batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC && batch.threads == 0;
 }
 
 bool
@@ -364,8 +381,9 @@ CudaIndex::joins(const HdBatch &batch) const
 }
 
 /*
- * Begin an epoch of the tables of points that are seen.  After the last one they are cleared; so is memory that is
- * new.  The first epoch is not far from the last one: what is rare would be untried otherwise.
+ * Begin an epoch of the tables of points that are seen.  After the last one they are cleared; so is
+ * memory that is new.  The first epoch is not far from the last one: what is rare would be untried
+ * otherwise.
  */
 HdStatus
 CudaDevice::begin_epoch()
@@ -387,53 +405,59 @@ CudaDevice::begin_epoch()
 	return HD_OK;
 }
 
-/* Bring the hits of a batch to the host that were not sorted with the others, as there were too many. */
+/*
+ * Bring the hits of a batch to the host that were not sorted with the others, as there were too
+ * many.
+ */
 HdStatus
 CudaIndex::bring_unsorted(const HdBatch &batch, Hits hits, uint64_t count)
 {
-	HdStatus	status = count <= batch.room ? sort_by_block(hits, count) : HD_OK;
+	HdStatus status = count <= batch.room ? sort_by_block(hits, count) : HD_OK;
 
 	return status == HD_OK ? bring_hits(batch, hits, std::min(count, batch.room)) : status;
 }
 
 /*
- * Wait until the numbers of hits are there.  That is sooner than the stream is known to be done, and takes no call of the
- * driver, which other lanes' calls would hold up; but an error is only known to the stream.
+ * Wait until the numbers of hits are there.  That is sooner than the stream is known to be done,
+ * and takes no call of the driver, which other lanes' calls would hold up; but an error is only
+ * known to the stream.
  */
 HdStatus
 CudaDevice::wait_for_numbers(int count)
 {
 	constexpr uint32_t asked_after = 1024;
 	const volatile SmallNumbers *numbers = words->small;
-	uint32_t	looks = 0;
-	int			known = 0;
+	uint32_t looks = 0;
+	int known = 0;
 
-	return wait_until([&]()
-					  {
-						  cudaError_t error = cudaSuccess;
+	return wait_until(
+		[&]()
+		{
+			cudaError_t error = cudaSuccess;
 
-						  while (known < count && numbers[known].hits != no_number)
-							  known++;
-						  std::atomic_thread_fence(std::memory_order_acquire);
-						  if (known == count)
-							  return cudaSuccess;
-						  if (++looks % asked_after == 0)
-							  error = cudaStreamQuery(stream);
-						  if (error == cudaErrorNotReady)
-							  cudaGetLastError();
-						  return error == cudaSuccess ? cudaErrorNotReady : error;
-					  });
+			while (known < count && numbers[known].hits != no_number)
+				known++;
+			std::atomic_thread_fence(std::memory_order_acquire);
+			if (known == count)
+				return cudaSuccess;
+			if (++looks % asked_after == 0)
+				error = cudaStreamQuery(stream);
+			if (error == cudaErrorNotReady)
+				cudaGetLastError();
+			return error == cudaSuccess ? cudaErrorNotReady : error;
+		});
 }
 
 /*
- * Say where the keys and hits of a lane's small batch are.  Its hits can be in the lane's memory, from number "at" on.
+ * Say where the keys and hits of a lane's small batch are.  Its hits can be in the lane's memory,
+ * from number "at" on.
  */
 template <typename Key>
 static SmallBatch<Key>
 describe_small(CudaDevice *lane, const HdBatch &batch, int number, uint64_t at)
 {
 	SmallBatch<Key> small = {};
-	Hits		given = {batch.tids, batch.probes};
+	Hits given = {batch.tids, batch.probes};
 
 	small.low = (const Key *) batch.low;
 	small.high = (const Key *) batch.high;
@@ -444,7 +468,10 @@ describe_small(CudaDevice *lane, const HdBatch &batch, int number, uint64_t at)
 	if (batch.distinct)
 		small.seen = lane->seen_points.as<unsigned long long>() + number * seen_size;
 
-	/* If something is done with all hits, they are found in memory of the device.  Numbers of probes that nobody wants stay there. */
+	/*
+	 * If something is done with all hits, they are found in memory of the device.  Numbers of
+	 * probes that nobody wants stay there.
+	 */
 	if (batch.by_block || batch.map_pages > 0)
 	{
 		small.found.tids = lane->batch.out_tids.as<uint64_t>() + at;
@@ -463,8 +490,8 @@ template <typename Key>
 static HdStatus
 describe_all(CudaDevice *lane, const HdBatch *batches, int count, SmallBatches<Key> &small)
 {
-	uint64_t	room = 0;
-	HdStatus	status;
+	uint64_t room = 0;
+	HdStatus status;
 
 	for (int i = 0; i < count; i++)
 		room += batches[i].room;
@@ -490,16 +517,18 @@ HdStatus
 CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
 {
 	CudaDevice *lane = on();
-	auto		begin = std::chrono::steady_clock::now();
+	auto begin = std::chrono::steady_clock::now();
 	SmallBatches<Key> small = {};
-	HdStatus	status = describe_all(lane, batches, count, small);
+	HdStatus status = describe_all(lane, batches, count, small);
 
 	if (status != HD_OK)
 		return status;
 	if (batches->high == nullptr)
-		TRY(lane, (launch_small<Key, small_threads, true>(searched_tree<Key>(), small, count, lane->stream)));
+		TRY(lane, (launch_small<Key, small_threads, true>(searched_tree<Key>(), small, count,
+														  lane->stream)));
 	else
-		TRY(lane, (launch_small<Key, small_threads, false>(searched_tree<Key>(), small, count, lane->stream)));
+		TRY(lane, (launch_small<Key, small_threads, false>(searched_tree<Key>(), small, count,
+														   lane->stream)));
 	status = lane->wait_for_numbers(count);
 	for (int i = 0; i < count && status == HD_OK; i++)
 	{
@@ -511,9 +540,14 @@ CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
 			status = bring_unsorted(batches[i], small.of[i].found, results[i].hits);
 	}
 
-	/* The device's own clock would take longer to ask than the search.  The batches share the time. */
+	/*
+	 * The device's own clock would take longer to ask than the search.  The batches share the time.
+	 */
 	for (int i = 0; i < count; i++)
-		results[i].search_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / count;
+		results[i].search_ms =
+			std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+				.count() /
+			count;
 	return status;
 }
 
@@ -527,4 +561,4 @@ CudaIndex::search_together(const HdBatch *batches, int count, HdResult *results)
 	return search_small<Wide>(batches, count, results);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

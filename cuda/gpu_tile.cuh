@@ -30,31 +30,31 @@ constexpr int thread_bins = local_bins / block_threads;
  * blocks hide more latency, until registers spill; larger tiles take shared memory from
  * the first-level cache.  Ranges need shared memory for other things, too.
  */
-template <typename Key, bool Points>
-struct Tile
+template <typename Key, bool Points> struct Tile
 {
 	static constexpr int probes = Points ? 10 : 4;
 	static constexpr uint32_t size = block_threads * probes;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-	static constexpr int blocks = 2;	/* all that fit */
+	static constexpr int blocks = 2; /* all that fit */
 #else
 	static constexpr int blocks = (Points ? 5 : 4) - (is_wide<Key> ? 1 : 0);
 #endif
 
 	struct Memory
 	{
-		uint64_t	slots[size];	/* what key_in_slot() takes, sorted; then what points have found */
+		uint64_t slots[size]; /* what key_in_slot() takes, sorted; then what points have found */
 		union
 		{
-			uint32_t	starts[local_bins + 1]; /* the last one is of what a tile lacks */
-			uint32_t	numbers[size];	/* of the probes in slots */
+			uint32_t starts[local_bins + 1]; /* the last one is of what a tile lacks */
+			uint32_t numbers[size];          /* of the probes in slots */
 		};
-		uint16_t	aside[Points ? size : 1];	/* slots put aside */
+		uint16_t aside[Points ? size : 1]; /* slots put aside */
 	};
 };
 
 /*
- * What is in a tile's slots before they have results: keys, or, as wide keys do not fit, numbers of probes.
+ * What is in a tile's slots before they have results: keys, or, as wide keys do not fit, numbers of
+ * probes.
  */
 template <typename Key>
 __device__ __forceinline__ Key
@@ -67,11 +67,10 @@ key_in_slot(const Probes<Key> &probes, uint64_t slot)
 }
 
 /* What a thread keeps of a probe while its tile is sorted. */
-template <typename Key>
-struct TileProbe
+template <typename Key> struct TileProbe
 {
-	uint32_t	number;
-	Key			offset;
+	uint32_t number;
+	Key offset;
 
 	__device__ __forceinline__ void take(const Probes<Key> &probes, uint32_t of_probe)
 	{
@@ -92,16 +91,18 @@ struct TileProbe
 	}
 };
 
-/* Of a wide key, its top bits.  Unusual keys have all of them set; others that have are taken for unusual. */
-template <>
-struct TileProbe<Wide>
+/*
+ * Of a wide key, its top bits.  Unusual keys have all of them set; others that have are taken for
+ * unusual.
+ */
+template <> struct TileProbe<Wide>
 {
-	uint32_t	number;
-	uint32_t	top_bits;
+	uint32_t number;
+	uint32_t top_bits;
 
 	__device__ __forceinline__ void take(const Probes<Wide> &probes, uint32_t of_probe)
 	{
-		Wide		offset = probes.low[of_probe] - probes.base;
+		Wide offset = probes.low[of_probe] - probes.base;
 
 		number = of_probe;
 		top_bits = probes.is_usual(offset) ? probes.top_of(offset) : UINT32_MAX;
@@ -133,9 +134,9 @@ find_tile_span(const Tree<Key> &tree, const Probes<Key> &probes, const TileProbe
 	__shared__ uint32_t least[block_warps];
 	__shared__ uint32_t greatest[block_warps];
 	__shared__ Span<Key> span;
-	int			lane = (int) threadIdx.x % warp_threads;
-	uint32_t	low = UINT32_MAX;
-	uint32_t	high = 0;
+	int lane = (int) threadIdx.x % warp_threads;
+	uint32_t low = UINT32_MAX;
+	uint32_t high = 0;
 
 #pragma unroll
 	for (int j = 0; j < Each; j++)
@@ -164,13 +165,16 @@ find_tile_span(const Tree<Key> &tree, const Probes<Key> &probes, const TileProbe
 	return span;
 }
 
-/* Turn the counts of bins into where these start.  All threads of the block take part, and synchronise before. */
+/*
+ * Turn the counts of bins into where these start.  All threads of the block take part, and
+ * synchronise before.
+ */
 __device__ __forceinline__ void
 sum_bins(uint32_t *starts, uint32_t size)
 {
 	using Scan = cub::BlockScan<uint32_t, block_threads>;
 	__shared__ typename Scan::TempStorage scan;
-	uint32_t	bins[thread_bins];
+	uint32_t bins[thread_bins];
 
 	for (int b = 0; b < thread_bins; b++)
 		bins[b] = starts[threadIdx.x * thread_bins + b];
@@ -193,14 +197,17 @@ sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint
 {
 	constexpr int tile_probes = Tile<Key, Points>::probes;
 	TileProbe<Key> keys[tile_probes];
-	uint32_t	slots[tile_probes];
+	uint32_t slots[tile_probes];
 	const uint32_t first = probes.number(start);
 
-	/* What the last tiles lack are copies of a probe, in a bin behind the others, so that all tiles are sorted as full ones are. */
+	/*
+	 * What the last tiles lack are copies of a probe, in a bin behind the others, so that all tiles
+	 * are sorted as full ones are.
+	 */
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		uint32_t	i = j * block_threads + threadIdx.x;
+		uint32_t i = j * block_threads + threadIdx.x;
 
 		keys[j].take(probes, i < size ? probes.number(start + i) : first);
 	}
@@ -214,7 +221,8 @@ sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		uint32_t	bin = j * block_threads + threadIdx.x < size ? span.bin_of(keys[j].top(probes)) : local_bins;
+		uint32_t bin =
+			j * block_threads + threadIdx.x < size ? span.bin_of(keys[j].top(probes)) : local_bins;
 
 		slots[j] = bin << 16 | atomicAdd(&memory.starts[bin], 1);
 	}
@@ -252,8 +260,10 @@ constexpr uint64_t several_hits = UINT64_C(1) << 62;
 __device__ __forceinline__ uint64_t
 pack_found(const Found &found)
 {
-	return found.count == 0 ? 0 : found.count == 1 ? one_hit | found.first :
-		several_hits | (uint64_t) found.first_block.rank << 8 | (uint64_t) found.first_block.block;
+	return found.count == 0 ? 0 :
+		   found.count == 1 ? one_hit | found.first :
+							  several_hits | (uint64_t) found.first_block.rank << 8 |
+								  (uint64_t) found.first_block.block;
 }
 
 __device__ __forceinline__ LeafBlock
@@ -265,15 +275,15 @@ unpack_first_block(uint64_t packed)
 /* What a thread has searched, and so writes the hits of. */
 struct OwnPoints
 {
-	uint32_t	others;			/* bit j: another thread has searched the point in this one's slot j */
-	uint32_t	asides;			/* of all threads; each has taken its share of these slots */
-	uint64_t	hits;
-	bool		several;		/* a point has several hits */
+	uint32_t others; /* bit j: another thread has searched the point in this one's slot j */
+	uint32_t asides; /* of all threads; each has taken its share of these slots */
+	uint64_t hits;
+	bool several; /* a point has several hits */
 
 	/* Note what was found for a point, in its slot. */
 	template <typename Key>
-	__device__ __forceinline__ void note(const Tree<Key> &tree, const Results &results, Key key, Found &found,
-										 uint64_t &slot)
+	__device__ __forceinline__ void note(const Tree<Key> &tree, const Results &results, Key key,
+										 Found &found, uint64_t &slot)
 	{
 		keep_distinct(tree, results, key, found);
 		hits += found.count;
@@ -285,18 +295,19 @@ struct OwnPoints
 /* Write the hits of points with one hit at most.  All threads of the warp take part. */
 template <typename Key>
 __device__ __forceinline__ void
-give_single_hits(const Results &results, uint32_t size, const OwnPoints &own, const typename Tile<Key, true>::Memory &memory)
+give_single_hits(const Results &results, uint32_t size, const OwnPoints &own,
+				 const typename Tile<Key, true>::Memory &memory)
 {
-	uint32_t	lane = threadIdx.x % warp_threads;
-	uint32_t	lanes_before = (1u << lane) - 1;
-	uint64_t	start = reserve_warp_hits(warp_sum((uint32_t) own.hits), results.hits);
+	uint32_t lane = threadIdx.x % warp_threads;
+	uint32_t lanes_before = (1u << lane) - 1;
+	uint64_t start = reserve_warp_hits(warp_sum((uint32_t) own.hits), results.hits);
 
 	/* "searched" is false if this thread has no such slot. */
-	auto		give = [&](bool searched, uint32_t slot)
+	auto give = [&](bool searched, uint32_t slot)
 	{
-		uint64_t	packed = searched ? memory.slots[slot] : 0;
-		uint32_t	set = __ballot_sync(all_lanes, packed != 0);
-		uint64_t	at = start + (uint64_t) __popc(set & lanes_before);
+		uint64_t packed = searched ? memory.slots[slot] : 0;
+		uint32_t set = __ballot_sync(all_lanes, packed != 0);
+		uint64_t at = start + (uint64_t) __popc(set & lanes_before);
 
 		if (packed != 0 && at < results.room)
 		{
@@ -309,7 +320,7 @@ give_single_hits(const Results &results, uint32_t size, const OwnPoints &own, co
 #pragma unroll
 	for (int j = 0; j < Tile<Key, true>::probes; j++)
 	{
-		uint32_t	slot = j * block_threads + threadIdx.x;
+		uint32_t slot = j * block_threads + threadIdx.x;
 
 		give(slot < size && (own.others >> j & 1) == 0, slot);
 	}
@@ -321,25 +332,26 @@ give_single_hits(const Results &results, uint32_t size, const OwnPoints &own, co
 /* The same if there are points with more. */
 template <typename Key>
 __device__ __forceinline__ void
-give_several_hits(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, uint32_t size,
-				  const OwnPoints &own, const typename Tile<Key, true>::Memory &memory)
+give_several_hits(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+				  uint32_t size, const OwnPoints &own,
+				  const typename Tile<Key, true>::Memory &memory)
 {
 	constexpr uint32_t own_slots = Tile<Key, true>::probes * block_threads;
-	uint64_t	warp_hits;
-	uint64_t	before = sum_before(own.hits, warp_hits);
-	uint64_t	start = reserve_warp_hits(warp_hits, results.hits) + before;
+	uint64_t warp_hits;
+	uint64_t before = sum_before(own.hits, warp_hits);
+	uint64_t start = reserve_warp_hits(warp_hits, results.hits) + before;
 
 	/* One loop for both, as find_hits() is long. */
 	for (uint32_t i = threadIdx.x; i < own_slots + own.asides; i += block_threads)
 	{
-		uint32_t	slot = i < own_slots ? i : memory.aside[i - own_slots];
+		uint32_t slot = i < own_slots ? i : memory.aside[i - own_slots];
 
 		if (i < own_slots && (i >= size || (own.others >> i / block_threads & 1) != 0))
 			continue;
 
-		uint64_t	packed = memory.slots[slot];
-		uint32_t	number = memory.numbers[slot];
-		auto		put = [&](uint64_t, uint64_t tid)
+		uint64_t packed = memory.slots[slot];
+		uint32_t number = memory.numbers[slot];
+		auto put = [&](uint64_t, uint64_t tid)
 		{
 			if (start < results.room)
 			{
@@ -357,20 +369,20 @@ give_several_hits(const Tree<Key> &tree, const Probes<Key> &probes, const Result
 }
 
 /*
- * Search the points of a tile whose leaves are staged, but put those aside that look like a bound.  No other thread uses this
- * thread's slots.
+ * Search the points of a tile whose leaves are staged, but put those aside that look like a bound.
+ * No other thread uses this thread's slots.
  */
 template <typename Key>
 __device__ __forceinline__ void
-search_staged(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
-			  const Stage<Key> &stage, uint32_t leaves, uint32_t size, typename Tile<Key, true>::Memory &memory,
-			  uint32_t &aside, OwnPoints &own)
+search_staged(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			  const Span<Key> &span, const Stage<Key> &stage, uint32_t leaves, uint32_t size,
+			  typename Tile<Key, true>::Memory &memory, uint32_t &aside, OwnPoints &own)
 {
 #pragma unroll 1
 	for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
 	{
-		Key			key = key_in_slot(probes, memory.slots[slot]);
-		auto		place = stage.find(span, leaves, key);
+		Key key = key_in_slot(probes, memory.slots[slot]);
+		auto place = stage.find(span, leaves, key);
 
 		if ((Key) (key - span.low) > span.length || stage.bounds[place.bound] == place.cut)
 		{
@@ -379,7 +391,7 @@ search_staged(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 			continue;
 		}
 
-		Found		found = stage.search(tree, span, place.bound, key);
+		Found found = stage.search(tree, span, place.bound, key);
 
 		own.note(tree, results, key, found, memory.slots[slot]);
 	}
@@ -388,14 +400,16 @@ search_staged(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 /* Search for a point that looks like a bound, or is not in the span. */
 template <typename Key>
 __device__ __forceinline__ Found
-search_aside(const Tree<Key> &tree, const Span<Key> &span, const Stage<Key> &stage, uint32_t leaves, Key key)
+search_aside(const Tree<Key> &tree, const Span<Key> &span, const Stage<Key> &stage, uint32_t leaves,
+			 Key key)
 {
-	auto		place = stage.find(span, leaves, key);
-	uint32_t	next = place.bound + 1;
-	Found		found;
-	Found		second;
+	auto place = stage.find(span, leaves, key);
+	uint32_t next = place.bound + 1;
+	Found found;
+	Found second;
 
-	if ((Key) (key - span.low) > span.length || next % Stage<Key>::stride == 0 || stage.bounds[next] <= place.cut)
+	if ((Key) (key - span.low) > span.length || next % Stage<Key>::stride == 0 ||
+		stage.bounds[next] <= place.cut)
 		return find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, key), key);
 
 	/* If just one bound is in doubt, the key is in the block before or after it. */
@@ -410,14 +424,14 @@ search_aside(const Tree<Key> &tree, const Span<Key> &span, const Stage<Key> &sta
 /* Search a tile's points, and write their hits.  All threads of the block take part. */
 template <typename Key>
 __device__ __forceinline__ void
-search_points(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
-			  uint32_t size, typename Tile<Key, true>::Memory &memory)
+search_points(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			  const Span<Key> &span, uint32_t size, typename Tile<Key, true>::Memory &memory)
 {
 	__shared__ Stage<Key> stage;
 	__shared__ uint32_t aside;
-	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
-	bool		staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
-	OwnPoints	own = {};
+	uint32_t leaves = span.last_leaf - span.first_leaf + 1;
+	bool staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
+	OwnPoints own = {};
 
 	if (threadIdx.x == 0)
 		aside = 0;
@@ -437,10 +451,11 @@ search_points(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 #pragma unroll 1
 	for (uint32_t i = threadIdx.x; i < (staged ? own.asides : size); i += block_threads)
 	{
-		uint32_t	slot = staged ? memory.aside[i] : i;
-		Key			key = key_in_slot(probes, memory.slots[slot]);
-		Found		found = staged ? search_aside(tree, span, stage, leaves, key) :
-			find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, key), key);
+		uint32_t slot = staged ? memory.aside[i] : i;
+		Key key = key_in_slot(probes, memory.slots[slot]);
+		Found found = staged ?
+						  search_aside(tree, span, stage, leaves, key) :
+						  find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, key), key);
 
 		own.note(tree, results, key, found, memory.slots[slot]);
 	}
@@ -458,17 +473,19 @@ search_points(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
  */
 
 /*
- * Search a tile's ranges, and write their hits.  All threads of the block take part.  "stage" is in shared memory; NULL: there is
- * none.
+ * Search a tile's ranges, and write their hits.  All threads of the block take part.  "stage" is in
+ * shared memory; NULL: there is none.
  */
 template <typename Key>
 __device__ __forceinline__ void
-search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
-			  uint32_t size, typename Tile<Key, false>::Memory &memory, RangeStage<Key> *stage)
+search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			  const Span<Key> &span, uint32_t size, typename Tile<Key, false>::Memory &memory,
+			  RangeStage<Key> *stage)
 {
 	DeviceGroup<1> group;
-	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
-	bool		staged = stage != nullptr && leaves - 1 < stage->max_leaves;	/* damaged nodes: leaves can be 0 */
+	uint32_t leaves = span.last_leaf - span.first_leaf + 1;
+	bool staged =
+		stage != nullptr && leaves - 1 < stage->max_leaves; /* damaged nodes: leaves can be 0 */
 	LeavesWithStage<Key> leaf_of = {tree, *stage, span.first_leaf, staged ? leaves : 0};
 
 	if (staged)
@@ -480,11 +497,11 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 	}
 	for (uint32_t first = 0; first < size; first += block_threads)
 	{
-		uint32_t	slot = first + threadIdx.x;
-		uint32_t	number = 0;
-		Key			low = 0;
-		Key			high = 0;
-		PlaceSpan	places = {};
+		uint32_t slot = first + threadIdx.x;
+		uint32_t number = 0;
+		Key low = 0;
+		Key high = 0;
+		PlaceSpan places = {};
 
 		if (slot < size)
 		{
@@ -499,21 +516,21 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 }
 
 /*
- * "range_tile" is the number of probes in a tile of ranges; that of points is known.  "range_stage" says whether the dynamic
- * shared memory has a RangeStage behind the tile's memory.
+ * "range_tile" is the number of probes in a tile of ranges; that of points is known.  "range_stage"
+ * says whether the dynamic shared memory has a RangeStage behind the tile's memory.
  */
 template <typename Key, bool Points>
 __global__ void
 __launch_bounds__(block_threads, (Tile<Key, Points>::blocks))
-search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results,
-				   uint32_t range_tile, bool range_stage)
+	search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes,
+					   const Results results, uint32_t range_tile, bool range_stage)
 {
 	const uint32_t tile = Points ? Tile<Key, Points>::size : range_tile;
 	using Memory = typename Tile<Key, Points>::Memory;
 	extern __shared__ __align__(16) char shared[];
-	Memory	   &memory = *(Memory *) shared;
-	uint32_t	start = blockIdx.x * tile;
-	uint32_t	size = min(tile, probes.count - start);
+	Memory &memory = *(Memory *) shared;
+	uint32_t start = blockIdx.x * tile;
+	uint32_t size = min(tile, probes.count - start);
 	const Span<Key> span = sort_tile<Points>(tree, probes, start, size, memory);
 
 	if constexpr (Points)
@@ -523,10 +540,11 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 		using Stage = RangeStage<Key>;
 		static_assert(alignof(Stage) <= alignof(Memory), "it can follow");
 
-		search_ranges(tree, probes, results, span, size, memory, range_stage ? (Stage *) (&memory + 1) : nullptr);
+		search_ranges(tree, probes, results, span, size, memory,
+					  range_stage ? (Stage *) (&memory + 1) : nullptr);
 	}
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_GPU_TILE_CUH */
+#endif /* HARMONIA_CUDA_GPU_TILE_CUH */

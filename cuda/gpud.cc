@@ -2,19 +2,19 @@
  * gpud.cc
  *		harmonia_gpud, the device daemon: searches copies of indexes for PostgreSQL.
  *
- * usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB] [--host-memory=MB]
+ * usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB]
+ * [--host-memory=MB]
  *
  * The server's supervisor starts it in the data directory, with a connection to itself
  * as descriptor HP_CONTROL_FD. src/device/protocol.h describes the protocol on that
  * connection and on the socket.  Messages to stderr go to the server's log.
  *
- * "devices" are those to use, by default the first one, 0.  Those that cannot be opened are left out.
- * "memory" limits the memory of all copies on each device; 0, the default, allows nearly all of the device's
- * memory.  "host-memory" is what copies on all devices together may take of the machine's beyond that, by default
- * nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes, and HARMONIA_LANES to have so many
- * lanes on each device.
- * "auto" means CUDA: the host device is only for tests, as backends themselves
- * search faster.
+ * "devices" are those to use, by default the first one, 0.  Those that cannot be opened are left
+ * out. "memory" limits the memory of all copies on each device; 0, the default, allows nearly all
+ * of the device's memory.  "host-memory" is what copies on all devices together may take of the
+ * machine's beyond that, by default nothing.  Tests set HARMONIA_PIECE to have searches performed
+ * in pieces of so many probes, and HARMONIA_LANES to have so many lanes on each device. "auto"
+ * means CUDA: the host device is only for tests, as backends themselves search faster.
  */
 #include <algorithm>
 #include <cerrno>
@@ -37,33 +37,36 @@ namespace
 {
 
 /*
- * So many searches at once on each GPU: while one is in the driver, on the bus, or waits, another one can use the
- * GPU.  The host device has no bus, and its searches take processors from the tests.
+ * So many searches at once on each GPU: while one is in the driver, on the bus, or waits, another
+ * one can use the GPU.  The host device has no bus, and its searches take processors from the
+ * tests.
  */
 constexpr int gpu_lanes = 2;
 constexpr int host_lanes = 1;
 
 struct Options
 {
-	HdKind		kind;
-	std::vector<int> numbers;	/* of devices; empty: all of them */
-	uint64_t	memory;			/* bytes */
-	uint64_t	host_memory;
+	HdKind kind;
+	std::vector<int> numbers; /* of devices; empty: all of them */
+	uint64_t memory;          /* bytes */
+	uint64_t host_memory;
 };
 
 [[noreturn]] void
 usage()
 {
-	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB]\n"
-			"		[--host-memory=MB]\n"
-			"PostgreSQL starts this program.\n");
+	fprintf(
+		stderr,
+		"usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB]\n"
+		"		[--host-memory=MB]\n"
+		"PostgreSQL starts this program.\n");
 	exit(2);
 }
 
 uint64_t
 parse_megabytes(const char *text)
 {
-	char	   *end;
+	char *end;
 	unsigned long long megabytes;
 
 	errno = 0;
@@ -83,10 +86,11 @@ parse_devices(const char *text)
 		return numbers;
 	for (;;)
 	{
-		char	   *end;
-		long		number = strtol(text, &end, 10);
+		char *end;
+		long number = strtol(text, &end, 10);
 
-		if (end == text || number < 0 || number >= HD_MAX_DEVICES || (*end != '\0' && *end != ',') ||
+		if (end == text || number < 0 || number >= HD_MAX_DEVICES ||
+			(*end != '\0' && *end != ',') ||
 			std::find(numbers.begin(), numbers.end(), (int) number) != numbers.end())
 			usage();
 		numbers.push_back((int) number);
@@ -99,15 +103,13 @@ parse_devices(const char *text)
 Options
 parse(int argc, char **argv)
 {
-	static const struct option known[] = {
-		{"device", required_argument, nullptr, 'd'},
-		{"devices", required_argument, nullptr, 'n'},
-		{"memory", required_argument, nullptr, 'm'},
-		{"host-memory", required_argument, nullptr, 'h'},
-		{}
-	};
-	Options		options = {HD_CUDA, {0}, 0, 0};
-	bool		has_device = false;
+	static const struct option known[] = {{"device", required_argument, nullptr, 'd'},
+										  {"devices", required_argument, nullptr, 'n'},
+										  {"memory", required_argument, nullptr, 'm'},
+										  {"host-memory", required_argument, nullptr, 'h'},
+										  {}};
+	Options options = {HD_CUDA, {0}, 0, 0};
+	bool has_device = false;
 
 	for (int option; (option = getopt_long(argc, argv, "", known, nullptr)) != -1;)
 	{
@@ -115,7 +117,8 @@ parse(int argc, char **argv)
 		{
 			has_device = true;
 			options.kind = strcmp(optarg, "host") == 0 ? HD_HOST : HD_CUDA;
-			if (options.kind == HD_CUDA && strcmp(optarg, "cuda") != 0 && strcmp(optarg, "auto") != 0)
+			if (options.kind == HD_CUDA && strcmp(optarg, "cuda") != 0 &&
+				strcmp(optarg, "auto") != 0)
 				usage();
 		}
 		else if (option == 'n')
@@ -152,9 +155,9 @@ end_at_once(int)
 void
 leave_server()
 {
-	sigset_t	none;
+	sigset_t none;
 	std::vector<int> inherited;
-	DIR		   *folder = opendir("/proc/self/fd");
+	DIR *folder = opendir("/proc/self/fd");
 
 	/* Signals from a terminal are for the server, which then ends the daemon. */
 	signal(SIGINT, SIG_IGN);
@@ -169,7 +172,7 @@ leave_server()
 		return;
 	while (const struct dirent *entry = readdir(folder))
 	{
-		int			descriptor = atoi(entry->d_name);
+		int descriptor = atoi(entry->d_name);
 
 		if (descriptor > HP_CONTROL_FD && descriptor != dirfd(folder))
 			inherited.push_back(descriptor);
@@ -187,13 +190,13 @@ tell(const HpReply &reply)
 	if (reply.status != HP_OK)
 		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
 	return send(HP_CONTROL_FD, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply) &&
-		reply.status == HP_OK;
+		   reply.status == HP_OK;
 }
 
 HpReply
 failure(const char *text)
 {
-	HpReply		reply = {};
+	HpReply reply = {};
 
 	reply.status = HP_FAILED;
 	snprintf(reply.text, sizeof(reply.text), "%.*s", (int) sizeof(reply.text) - 1, text);
@@ -205,11 +208,13 @@ void
 open_lanes(HdKind kind, int number, Lanes &lanes)
 {
 	const char *wanted = getenv("HARMONIA_LANES");
-	size_t		count = (size_t) (wanted != nullptr ? atoi(wanted) : kind == HD_HOST ? host_lanes : gpu_lanes);
+	size_t count = (size_t) (wanted != nullptr ? atoi(wanted) :
+							 kind == HD_HOST   ? host_lanes :
+												 gpu_lanes);
 
 	while (lanes.size() < std::min(count, Copies::lanes_max))
 	{
-		HdDevice   *lane;
+		HdDevice *lane;
 
 		if (hd_device_open(kind, number, &lane) == HD_OK)
 		{
@@ -224,17 +229,19 @@ open_lanes(HdKind kind, int number, Lanes &lanes)
 }
 
 /*
- * Open devices, as many as can be opened.  If there are none, tells the supervisor why the last one could not
- * be.
+ * Open devices, as many as can be opened.  If there are none, tells the supervisor why the last one
+ * could not be.
  */
 std::vector<Lanes>
 open_devices(const Options &options)
 {
 	std::vector<int> numbers = options.numbers;
 	std::vector<Lanes> devices;
-	char		text[sizeof(HpReply::text)] = "there is no device";
+	char text[sizeof(HpReply::text)] = "there is no device";
 
-	for (int i = 0; options.numbers.empty() && i < std::min(hd_device_count(options.kind), HD_MAX_DEVICES); i++)
+	for (int i = 0;
+		 options.numbers.empty() && i < std::min(hd_device_count(options.kind), HD_MAX_DEVICES);
+		 i++)
 		numbers.push_back(i);
 
 	/* Why there are none, the first one knows best. */
@@ -242,10 +249,11 @@ open_devices(const Options &options)
 		numbers.push_back(0);
 	for (int number : numbers)
 	{
-		HdDevice   *device;
-		HdInfo		info;
+		HdDevice *device;
+		HdInfo info;
 
-		if (hd_device_open(options.kind, number, &device) == HD_OK && hd_device_info(device, &info) == HD_OK)
+		if (hd_device_open(options.kind, number, &device) == HD_OK &&
+			hd_device_info(device, &info) == HD_OK)
 		{
 			devices.push_back({device});
 			open_lanes(options.kind, number, devices.back());
@@ -266,11 +274,11 @@ open_devices(const Options &options)
 bool
 serve(const std::vector<Lanes> &devices, const Options &options)
 {
-	Service		service(devices, options.memory, options.host_memory);
+	Service service(devices, options.memory, options.host_memory);
 
 	if (!service.listen())
 	{
-		char		text[128];
+		char text[128];
 
 		snprintf(text, sizeof(text), "could not listen on \"%s\": %s", HP_SOCKET, strerror(errno));
 		tell(failure(text));
@@ -283,14 +291,14 @@ serve(const std::vector<Lanes> &devices, const Options &options)
 	return true;
 }
 
-}								/* namespace */
+} /* namespace */
 
 int
 main(int argc, char **argv)
 {
-	Options		options = parse(argc, argv);
+	Options options = parse(argc, argv);
 	std::vector<Lanes> devices;
-	bool		served;
+	bool served;
 
 	leave_server();
 

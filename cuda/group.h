@@ -38,15 +38,13 @@ lowest_bit(uint32_t set)
 }
 
 /* A group whose threads are all played by one thread. */
-template <int Threads>
-struct HostGroup
+template <int Threads> struct HostGroup
 {
 	static constexpr int threads = Threads;
 
-	template <typename Test>
-	HD_BOTH uint32_t vote(Test test) const
+	template <typename Test> HD_BOTH uint32_t vote(Test test) const
 	{
-		uint32_t	set = 0;
+		uint32_t set = 0;
 
 		for (int thread = 0; thread < Threads; thread++)
 			set |= (uint32_t) (test(thread) ? 1 : 0) << thread;
@@ -67,7 +65,7 @@ template <int Children, typename Group, typename Key>
 HD_BOTH int
 find_child(const Group &group, const Key *keys, int children, Key key)
 {
-	int			first = 0;
+	int first = 0;
 
 	if constexpr (Group::threads == 1 && Children > 0)
 	{
@@ -84,13 +82,14 @@ find_child(const Group &group, const Key *keys, int children, Key key)
 	{
 		for (int candidates = children; candidates > 1;)
 		{
-			int			part = (candidates + Group::threads) / (Group::threads + 1);
-			uint32_t	below = group.vote([&](int thread)
-										   {
-											   int			i = first + (thread + 1) * part - 1;
+			int part = (candidates + Group::threads) / (Group::threads + 1);
+			uint32_t below = group.vote(
+				[&](int thread)
+				{
+					int i = first + (thread + 1) * part - 1;
 
-											   return i < children - 1 && keys[i] < key;
-										   });
+					return i < children - 1 && keys[i] < key;
+				});
 
 			first += count_bits(below) * part;
 			candidates = part;
@@ -103,8 +102,7 @@ find_child(const Group &group, const Key *keys, int children, Key key)
  * A narrowed group, which compares the keys of a node front to back: with little work before
  * the key that decides, it is done early.  src/tree/ntg.c chooses its size.
  */
-template <typename Group>
-struct FrontToBack : Group
+template <typename Group> struct FrontToBack : Group
 {
 };
 
@@ -115,19 +113,23 @@ find_child(const FrontToBack<Group> &group, const Key *keys, int children, Key k
 {
 	for (int first = 0;; first += Group::threads)
 	{
-		uint32_t	below = group.vote([&](int thread)
-									   {
-										   int			i = first + thread;
+		uint32_t below = group.vote(
+			[&](int thread)
+			{
+				int i = first + thread;
 
-										   return i < children - 1 && keys[i] < key;
-									   });
+				return i < children - 1 && keys[i] < key;
+			});
 
 		if (count_bits(below) < Group::threads)
 			return first + count_bits(below);
 	}
 }
 
-/* Call act() with a constant for the number of threads of a group, which is a power of two up to 32. */
+/*
+ * Call act() with a constant for the number of threads of a group, which is a power of two up to
+ * 32.
+ */
 template <int Threads = 1, typename Act>
 auto
 with_threads(int threads, Act act)
@@ -140,6 +142,6 @@ with_threads(int threads, Act act)
 	return act(std::integral_constant<int, Threads>());
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_GROUP_H */
+#endif /* HARMONIA_CUDA_GROUP_H */

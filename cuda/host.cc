@@ -23,8 +23,9 @@ namespace
 double
 now_ms()
 {
-	return std::chrono::duration<double, std::milli>
-		(std::chrono::steady_clock::now().time_since_epoch()).count();
+	return std::chrono::duration<double, std::milli>(
+			   std::chrono::steady_clock::now().time_since_epoch())
+		.count();
 }
 
 /* Thrown if the result of a sort is no longer wanted. */
@@ -35,10 +36,10 @@ struct Abandoned
 /* Counts the steps of a sort, and ticks now and then. */
 struct Steps
 {
-	HdTicker   &ticker;
-	uint32_t	count = 0;
+	HdTicker &ticker;
+	uint32_t count = 0;
 
-	void		step()
+	void step()
 	{
 		if (++count % 16384 == 0 && ticker.gives_up())
 			throw Abandoned();
@@ -50,56 +51,57 @@ struct HostDevice : HdDevice
 	HostDevice() : HdDevice(HD_HOST)
 	{
 	}
-	HdStatus	open(int number) override;
-	HdStatus	info(HdInfo *result) override;
-	HdStatus	pin(void *, size_t) override
+	HdStatus open(int number) override;
+	HdStatus info(HdInfo *result) override;
+	HdStatus pin(void *, size_t) override
 	{
 		return HD_OK;
 	}
-	HdStatus	unpin(void *) override
+	HdStatus unpin(void *) override
 	{
 		return HD_OK;
 	}
-	HdIndex    *create_index() override;
+	HdIndex *create_index() override;
 };
 
 struct HostIndex : HdIndex
 {
-	char	   *pages = nullptr;
-	void	   *allocated = nullptr;	/* the pages are in it, aligned */
+	char *pages = nullptr;
+	void *allocated = nullptr; /* the pages are in it, aligned */
 
 	~HostIndex() override
 	{
 		free(allocated);
 	}
-	HdStatus	reserve(uint32_t blocks, bool on_host) override;
-	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
-					  size_t size) override;
-	HdStatus	load_levels(uint32_t) override
+	HdStatus reserve(uint32_t blocks, bool on_host) override;
+	HdStatus write(const uint32_t *numbers, const char *from, uint32_t count, size_t size) override;
+	HdStatus load_levels(uint32_t) override
 	{
 		return HD_OK;
 	}
-	uint64_t	levels_memory() const override
+	uint64_t levels_memory() const override
 	{
 		return keys.size() + leaf_blocks.size() * sizeof(uint32_t);
 	}
-	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
+	HdStatus search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
 	template <typename Key>
-	void		sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
-								HdResult *result);
+	void sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
+						 HdResult *result);
 };
 
 HdStatus
 HostDevice::open(int number)
 {
-	return number >= 0 && number < HD_MAX_DEVICES ? HD_OK : fail(HD_UNSUPPORTED, "there is no host device %d", number);
+	return number >= 0 && number < HD_MAX_DEVICES ?
+			   HD_OK :
+			   fail(HD_UNSUPPORTED, "there is no host device %d", number);
 }
 
 HdStatus
 HostDevice::info(HdInfo *result)
 {
-	uint64_t	page = (uint64_t) sysconf(_SC_PAGESIZE);
+	uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
 
 	strcpy(result->name, "host");
 	result->memory = (uint64_t) sysconf(_SC_PHYS_PAGES) * page;
@@ -118,9 +120,9 @@ HostDevice::create_index()
 HdStatus
 HostIndex::reserve(uint32_t blocks, bool)
 {
-	size_t		space = ((size_t) blocks + 1) * HT_PAGE_SIZE;
-	void	   *more = calloc(space, 1);
-	void	   *aligned = more;
+	size_t space = ((size_t) blocks + 1) * HT_PAGE_SIZE;
+	void *more = calloc(space, 1);
+	void *aligned = more;
 
 	if (more == nullptr)
 		return device->fail(HD_NO_MEMORY, "out of memory for %u blocks", blocks);
@@ -151,7 +153,7 @@ read_once(const Key *key)
 Wide
 read_once(const Wide *key)
 {
-	Wide		result;
+	Wide result;
 
 	for (int i = 0; i < 2; i++)
 		result.words[i] = ((const volatile uint64_t *) key->words)[i];
@@ -162,21 +164,20 @@ read_once(const Wide *key)
  * Searches for points by the bounds of a leaf's blocks, as tiles do on a GPU (gpu_tile.cuh).  Here
  * the leaf is the one that the point before led to, if that is the same.
  */
-template <typename Key>
-struct HostStage
+template <typename Key> struct HostStage
 {
 	static constexpr int stride = 64;
-	bool		filled = false;
-	uint32_t	rank = 0;
+	bool filled = false;
+	uint32_t rank = 0;
 	const char *page = nullptr;
-	Shape<Key>	shape = {};
-	Key			bounds[stride];
+	Shape<Key> shape = {};
+	Key bounds[stride];
 
-	Found		search(const Tree<Key> &tree, Key key)
+	Found search(const Tree<Key> &tree, Key key)
 	{
 		HostGroup<1> group;
-		uint32_t	leaf = find_leaf<0>(group, tree, key);
-		int			block;
+		uint32_t leaf = find_leaf<0>(group, tree, key);
+		int block;
 
 		if (!filled || leaf != rank)
 		{
@@ -185,31 +186,31 @@ struct HostStage
 			page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
 			shape = read_shape<Key>(page);
 			for (int i = 0; i < stride; i++)
-				bounds[i] = block_bound(page, shape, i, rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1);
+				bounds[i] = block_bound(
+					page, shape, i, rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1);
 		}
 		block = find_child<stride>(group, bounds, stride, key);
 		return bounds[block] == key ? find_summary_from(group, tree, rank, key) :
-			find_in_block(page, shape, LeafBlock{rank, block}, key);
+									  find_in_block(page, shape, LeafBlock{rank, block}, key);
 	}
 };
 
 /* The search of one batch. */
-template <typename Key>
-class HostSearch
+template <typename Key> class HostSearch
 {
-public:
+  public:
 	HostSearch(const Tree<Key> &searched, const HdBatch &of, HdTicker &on, HdResult *to)
 		: tree(searched), batch(of), map{of.map, of.map_pages}, ticker(on), result(to),
-		seen(of.distinct ? count_slots(searched.leaves) : 0)
+		  seen(of.distinct ? count_slots(searched.leaves) : 0)
 	{
 		if (batch.map_pages > 0 && batch.probes != nullptr)
 			memset(batch.counts, 0, batch.count * sizeof(uint32_t));
 	}
 
-	void		search(const std::vector<uint32_t> &order)
+	void search(const std::vector<uint32_t> &order)
 	{
-		const Key  *low = (const Key *) batch.low;
-		const Key  *high = (const Key *) batch.high;
+		const Key *low = (const Key *) batch.low;
+		const Key *high = (const Key *) batch.high;
 
 		for (uint32_t probe : order)
 		{
@@ -224,62 +225,68 @@ public:
 		}
 	}
 
-private:
+  private:
 	const Tree<Key> tree;
 	const HdBatch &batch;
 	const PageMap map;
-	HdTicker   &ticker;
-	HdResult   *result;
+	HdTicker &ticker;
+	HdResult *result;
 	HostGroup<1> group;
 	HostStage<Key> stage;
-	std::vector<bool> seen;		/* distinct points: a bit for each slot of all leaves */
+	std::vector<bool> seen; /* distinct points: a bit for each slot of all leaves */
 
 	/* Wide keys are searched as a GPU does in batches that are not sorted. */
-	Found		find_point(Key key)
+	Found find_point(Key key)
 	{
 		if (result->threads > 1)
-			return with_threads(result->threads, [&](auto constant)
-								{
-									return find_summary<0>(FrontToBack<HostGroup<decltype(constant)::value>>(), tree, key);
+			return with_threads(result->threads,
+								[&](auto constant) {
+									return find_summary<0>(
+										FrontToBack<HostGroup<decltype(constant)::value>>(), tree,
+										key);
 								});
 		if constexpr (!is_wide<Key>)
 		{
 			if (tree.leaves > 0)
 				return stage.search(tree, key);
 		}
-		return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT>(group, tree, key) :
-			find_summary<0>(group, tree, key);
+		return tree.fanout == HD_DEFAULT_FANOUT ?
+				   find_summary<HD_DEFAULT_FANOUT>(group, tree, key) :
+				   find_summary<0>(group, tree, key);
 	}
 
-	void		search_point(uint32_t probe, Key key)
+	void search_point(uint32_t probe, Key key)
 	{
-		Found		found = find_point(key);
+		Found found = find_point(key);
 
 		if (found.count == 0)
 			return;
 		if (batch.distinct)
 		{
-			std::vector<bool>::reference slot = seen[number_of_slot(group, tree, found.first_block, key)];
+			std::vector<bool>::reference slot =
+				seen[number_of_slot(group, tree, found.first_block, key)];
 
 			if (slot)
 				return;
 			slot = true;
 		}
-		find_hits(group, tree, found.first_block, key, [&](uint64_t, uint64_t tid) { put(probe, tid, key); });
+		find_hits(group, tree, found.first_block, key,
+				  [&](uint64_t, uint64_t tid) { put(probe, tid, key); });
 	}
 
-	void		search_range(uint32_t probe, Key low, Key high)
+	void search_range(uint32_t probe, Key low, Key high)
 	{
-		PlaceSpan	places = tree.fanout == HD_DEFAULT_FANOUT ?
-			find_places<HD_DEFAULT_FANOUT>(group, tree, low, high) : find_places<0>(group, tree, low, high);
+		PlaceSpan places = tree.fanout == HD_DEFAULT_FANOUT ?
+							   find_places<HD_DEFAULT_FANOUT>(group, tree, low, high) :
+							   find_places<0>(group, tree, low, high);
 
 		for (uint32_t i = 0; i < places.count && !ticker.gives_up(); i++)
 		{
-			uint32_t	place = places.first + i;
+			uint32_t place = places.first + i;
 			LeafPage<Key> leaf = read_leaf(tree, place / leaf_places);
-			LeafBlocks	blocks = blocks_of(leaf);
+			LeafBlocks blocks = blocks_of(leaf);
 			const char *block = blocks.block(place % leaf_places);
-			uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
+			uint32_t set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
 
 			if (i == 0 || i + 1 == places.count)
 				set = find_slots_at(group, TreeLeaves<Key>{tree}, place, low, high).set;
@@ -290,9 +297,9 @@ private:
 	}
 
 	/* Give a hit to the batch, or count it. */
-	void		put(uint32_t probe, uint64_t tid, Key key)
+	void put(uint32_t probe, uint64_t tid, Key key)
 	{
-		uint64_t	at = result->hits++;
+		uint64_t at = result->hits++;
 
 		if (at >= batch.room)
 			return;
@@ -316,12 +323,12 @@ template <typename Key>
 static std::vector<uint32_t>
 sort_probes(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker)
 {
-	const Key  *low = (const Key *) batch.low;
-	Key			base = (Key) plan.base;
-	uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
+	const Key *low = (const Key *) batch.low;
+	Key base = (Key) plan.base;
+	uint64_t mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
 	std::vector<uint32_t> order(batch.count);
 	std::vector<uint64_t> digits(plan.bits > 0 ? batch.count : 0);
-	Steps		steps = {ticker};
+	Steps steps = {ticker};
 
 	std::iota(order.begin(), order.end(), 0);
 	if (plan.bits == 0)
@@ -333,7 +340,8 @@ sort_probes(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker)
 		steps.step();
 		digits[i] = (uint64_t) ((Key) (low[i] - base) >> plan.first_bit) & mask;
 	}
-	std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
+	std::stable_sort(order.begin(), order.end(),
+					 [&](uint32_t a, uint32_t b)
 					 {
 						 steps.step();
 						 return digits[a] < digits[b];
@@ -346,10 +354,10 @@ void
 HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
 						   HdResult *result)
 {
-	double		start = now_ms();
+	double start = now_ms();
 	std::vector<uint32_t> order = sort_probes<Key>(batch, plan, ticker);
-	double		sorted = now_ms();
-	Tree<Key>	searched = tree<Key>();
+	double sorted = now_ms();
+	Tree<Key> searched = tree<Key>();
 
 	searched.pages = pages;
 	searched.keys = (const Key *) keys.data();
@@ -367,12 +375,13 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 void
 sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 {
-	Steps		steps = {ticker};
+	Steps steps = {ticker};
 	std::vector<HtHit> hits(count);
 
 	for (uint64_t i = 0; i < count; i++)
 		hits[i] = {batch.tids[i], batch.probes[i], 0};
-	std::stable_sort(hits.begin(), hits.end(), [&](const HtHit &a, const HtHit &b)
+	std::stable_sort(hits.begin(), hits.end(),
+					 [&](const HtHit &a, const HtHit &b)
 					 {
 						 steps.step();
 						 return a.tid >> 16 < b.tid >> 16;
@@ -387,8 +396,8 @@ sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 HdStatus
 HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
-	HdDevice   *lane = HdDevice::entered;
-	HdTicker	ticker(lane);
+	HdDevice *lane = HdDevice::entered;
+	HdTicker ticker(lane);
 
 	try
 	{
@@ -410,7 +419,7 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 	return HD_OK;
 }
 
-}								/* namespace */
+} /* namespace */
 
 HdDevice *
 hd_host_device()

@@ -14,7 +14,7 @@ static_assert(sizeof(HpIndexName) == 24, "names are compared byte by byte");
 uint32_t
 CopiedIndex::blocks() const
 {
-	uint32_t	least = UINT32_MAX;
+	uint32_t least = UINT32_MAX;
 
 	for (int device = 0; device < HD_MAX_DEVICES; device++)
 	{
@@ -27,7 +27,7 @@ CopiedIndex::blocks() const
 IndexPointer
 Indexes::find(const HpIndexName &name) const
 {
-	auto		found = all.find(name);
+	auto found = all.find(name);
 
 	return found == all.end() ? nullptr : found->second;
 }
@@ -59,7 +59,7 @@ Indexes::create(const HpIndexName &name, HtWidth width, int fanout, DeviceSet ho
 void
 Indexes::drop(const IndexPointer &index)
 {
-	auto		found = all.find(index->name);
+	auto found = all.find(index->name);
 
 	index->holders = 0;
 	if (found != all.end() && found->second == index)
@@ -86,4 +86,4 @@ Indexes::leave(const IndexPointer &index, int device, bool evicted)
 	evicted_count += evicted;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

@@ -1,9 +1,10 @@
 /*
  * lanes.cc
- *		Whose turn it is: the threads of the devices' lanes, and what they do not do at the same time.
+ *		Whose turn it is: the threads of the devices' lanes, and what they do not do at the same
+ *		time.
  *
- * No thread waits for a device to become free.  What cannot begin now is not chosen; the thread that ends what is in its way
- * looks for the next request itself.
+ * No thread waits for a device to become free.  What cannot begin now is not chosen; the thread
+ * that ends what is in its way looks for the next request itself.
  */
 #include "service.h"
 
@@ -35,8 +36,9 @@ static constexpr int64_t quick_us = HD_TICK_MS * 1000;
 static constexpr int64_t active_ms = 100;
 
 /*
- * If the memory for batches has not sufficed for several lanes, so many searches are made alone before that
- * is tried again: getting memory that is given back at once may take as long as some searches.
+ * If the memory for batches has not sufficed for several lanes, so many searches are made alone
+ * before that is tried again: getting memory that is given back at once may take as long as some
+ * searches.
  */
 static constexpr uint32_t crowded_searches = 256;
 
@@ -44,11 +46,11 @@ static constexpr uint32_t crowded_searches = 256;
 void
 Service::work(Worker &worker)
 {
-	Held		held(indexes.lock);
+	Held held(indexes.lock);
 
 	while (!ended)
 	{
-		Client	   *next;
+		Client *next;
 
 		worker.owes_sign = false;
 		answer_ping();
@@ -75,7 +77,10 @@ Service::work(Worker &worker)
 	}
 }
 
-/* Copies that are left over are freed before anything else begins, as soon as no lane uses the device. */
+/*
+ * Copies that are left over are freed before anything else begins, as soon as no lane uses the
+ * device.
+ */
 bool
 Service::can_sweep(const Device &device) const
 {
@@ -111,19 +116,19 @@ Service::leave(Worker &worker)
 }
 
 /*
- * Wake threads of other lanes that have something to do: one of each device, for that one wakes the next.  With
- * needs_looker one of those that sleep is to look for messages, unless a thread does.
+ * Wake threads of other lanes that have something to do: one of each device, for that one wakes the
+ * next.  With needs_looker one of those that sleep is to look for messages, unless a thread does.
  */
 void
 Service::wake_others(bool needs_looker)
 {
-	DeviceSet	woken = 0;
+	DeviceSet woken = 0;
 	const Worker *looker = needs_looker && !looking ? sleeping_looker() : nullptr;
 
 	for (Worker &other : workers)
 	{
-		DeviceSet	device = set_of(other.device.number);
-		bool		works;
+		DeviceSet device = set_of(other.device.number);
+		bool works;
 
 		if (other.state == Worker::WORKING)
 			continue;
@@ -145,45 +150,50 @@ Service::wake_others(bool needs_looker)
 void
 Service::wake_looker()
 {
-	uint64_t	one = 1;
+	uint64_t one = 1;
 
 	if (looking)
 		nudged = write(nudge.get(), &one, sizeof(one)) == sizeof(one);
 }
 
 /*
- * May other clients soon have requests, too?  If not, no thread is woken to look for them: with a single client that
- * would cost each of its requests more than it could ever save.  If there is but one device, two clients do not
- * gain enough from its second lane, either (H100, 16 cores: they lost up to a seventh; four gained a sixth to a third).
+ * May other clients soon have requests, too?  If not, no thread is woken to look for them: with a
+ * single client that would cost each of its requests more than it could ever save.  If there is but
+ * one device, two clients do not gain enough from its second lane, either (H100, 16 cores: they
+ * lost up to a seventh; four gained a sixth to a third).
  */
 bool
 Service::others_are_active(const Client *client) const
 {
-	int64_t		now = now_ms();
-	int			active = 0;
+	int64_t now = now_ms();
+	int active = 0;
 
 	for (const Client &other : clients)
-		active += &other != client && !other.gone && (other.ready || other.begun() || now - other.heard < active_ms);
+		active += &other != client && !other.gone &&
+				  (other.ready || other.begun() || now - other.heard < active_ms);
 	return active >= (devices.size() > 1 ? 1 : 2);
 }
 
-/* A sleeping thread that can look for messages, if possible that of a device that is free; or NULL. */
+/*
+ * A sleeping thread that can look for messages, if possible that of a device that is free; or NULL.
+ */
 Worker *
 Service::sleeping_looker()
 {
-	Worker	   *found = nullptr;
+	Worker *found = nullptr;
 
 	for (Worker &worker : workers)
 	{
-		if (worker.state == Worker::SLEEPING && (found == nullptr || worker.device.busy < found->device.busy))
+		if (worker.state == Worker::SLEEPING &&
+			(found == nullptr || worker.device.busy < found->device.busy))
 			found = &worker;
 	}
 	return found;
 }
 
 /*
- * Does a client other than the current one wait for this lane, or someone want to connect?  What another lane is free to begin
- * does not wait.
+ * Does a client other than the current one wait for this lane, or someone want to connect?  What
+ * another lane is free to begin does not wait.
  */
 bool
 Service::others_wait(const Worker &worker)
@@ -196,8 +206,9 @@ Service::others_wait(const Worker &worker)
 		return true;
 	if (next != nullptr)
 		return !can_begin(device, *next) ||
-			std::none_of(workers.begin(), workers.end(), [&device](const Worker &other)
-						 { return &other.device == &device && other.client == nullptr; });
+			   std::none_of(workers.begin(), workers.end(),
+							[&device](const Worker &other)
+							{ return &other.device == &device && other.client == nullptr; });
 
 	/* Another thread, which is free, receives what comes. */
 	if (looking)
@@ -229,9 +240,8 @@ Service::goes_on(Worker &worker)
 	const Client *client = worker.client;
 	struct pollfd polled[] = {
 		{control, POLLIN | POLLRDHUP, 0},
-		{client != nullptr && !client->gone ? client->connection.get() : -1, POLLRDHUP, 0}
-	};
-	int			events = poll(polled, 2, 0);
+		{client != nullptr && !client->gone ? client->connection.get() : -1, POLLRDHUP, 0}};
+	int events = poll(polled, 2, 0);
 
 	if (events > 0 && polled[0].revents != 0 && !receive_ping())
 		end();
@@ -244,16 +254,21 @@ Service::goes_on(Worker &worker)
 	if (worker.members > 1)
 		return false;
 
-	/* This takes long: a thread that is free is to look for requests, though no client seemed to be active. */
+	/*
+	 * This takes long: a thread that is free is to look for requests, though no client seemed to be
+	 * active.
+	 */
 	if (!looking)
 		wake_others(true);
 	if (client == nullptr || client->request.operation != HP_SEARCH)
 		return true;
 
-	int64_t		taken = now_ms() - worker.since;
+	int64_t taken = now_ms() - worker.since;
 
-	worker.too_long = client->progress.time / 1000 + taken > (is_gpu() ? gpu_search_max_ms : host_search_max_ms);
-	worker.gives_way = !worker.too_long && worker.piece > piece_min() && taken > piece_max_ms && others_wait(worker);
+	worker.too_long =
+		client->progress.time / 1000 + taken > (is_gpu() ? gpu_search_max_ms : host_search_max_ms);
+	worker.gives_way = !worker.too_long && worker.piece > piece_min() && taken > piece_max_ms &&
+					   others_wait(worker);
 	return !worker.too_long && !worker.gives_way;
 }
 
@@ -264,8 +279,8 @@ Service::has_work(const Worker &worker)
 }
 
 /*
- * What a client's request, or its next piece, needs of a device.  To begin a sync of a copy that is there, nothing
- * is changed; and nothing is done on a device to end one.
+ * What a client's request, or its next piece, needs of a device.  To begin a sync of a copy that is
+ * there, nothing is changed; and nothing is done on a device to end one.
  */
 Service::Need
 Service::need_of(const Device &device, const Client &client)
@@ -288,16 +303,16 @@ Service::need_of(const Device &device, const Client &client)
 }
 
 /*
- * Searches go on beside each other.  Nothing begins beside, or before, a change of copies; so a search never meets
- * one, and a change waits for no more than the pieces that are under way.
+ * Searches go on beside each other.  Nothing begins beside, or before, a change of copies; so a
+ * search never meets one, and a change waits for no more than the pieces that are under way.
  */
 bool
 Service::can_begin(const Device &device, const Client &client)
 {
-	Need		need = need_of(device, client);
+	Need need = need_of(device, client);
 
 	return need == Need::NOTHING ||
-		(!device.alone && !device.sweeps && (need == Need::SHARE || device.busy == 0));
+		   (!device.alone && !device.sweeps && (need == Need::SHARE || device.busy == 0));
 }
 
 /* Is a client's request to be begun, or gone on with, before another's? */
@@ -310,17 +325,18 @@ Service::precedes(const Client &client, const Client &other) const
 }
 
 /*
- * The next client that a device can do something for, at once or later; NULL if there is none.  Requests that had to wait for a
- * sync come first, the longest waiting one before the others.  Notes which ones have to wait.
+ * The next client that a device can do something for, at once or later; NULL if there is none.
+ * Requests that had to wait for a sync come first, the longest waiting one before the others.
+ * Notes which ones have to wait.
  */
 Client *
 Service::first(const Device &device)
 {
-	Client	   *next = nullptr;
+	Client *next = nullptr;
 
 	for (Client &client : clients)
 	{
-		DeviceSet	able = client.todo;
+		DeviceSet able = client.todo;
 
 		if (client.gone || (!client.ready && !client.begun()))
 			continue;
@@ -345,20 +361,21 @@ Service::first(const Device &device)
 }
 
 /*
- * The next client that a free lane of a device serves; NULL if there is none.  If the one whose turn it is has to wait for other
- * lanes, so do those after it: otherwise it might wait for ever.
+ * The next client that a free lane of a device serves; NULL if there is none.  If the one whose
+ * turn it is has to wait for other lanes, so do those after it: otherwise it might wait for ever.
  */
 Client *
 Service::choose(const Device &device)
 {
-	Client	   *next = first(device);
+	Client *next = first(device);
 
 	return next != nullptr && can_begin(device, *next) ? next : nullptr;
 }
 
 /*
- * Begin a client's request, or the next piece of its search.  "device" is one that can.  If it is not the client's turn, but
- * that of another one in whose party it is, the clock stays what it is, and the client owes what it owed.
+ * Begin a client's request, or the next piece of its search.  "device" is one that can.  If it is
+ * not the client's turn, but that of another one in whose party it is, the clock stays what it is,
+ * and the client owes what it owed.
  */
 void
 Service::begin_request(Client &client, const Device &device, bool turn)
@@ -379,9 +396,10 @@ Service::begin_request(Client &client, const Device &device, bool turn)
 }
 
 /*
- * A search is about to be performed.  If it is a small one, a device performs others of the same index along with it in hardly more
- * time: begin those that wait, the ones before others whose turn it is.  They need nothing that it does not need, and no more than it
- * do they have to wait for a sync.
+ * A search is about to be performed.  If it is a small one, a device performs others of the same
+ * index along with it in hardly more time: begin those that wait, the ones before others whose turn
+ * it is.  They need nothing that it does not need, and no more than it do they have to wait for a
+ * sync.
  */
 void
 Service::gather(Device &device, Party &party)
@@ -390,7 +408,8 @@ Service::gather(Device &device, Party &party)
 	const Copy *copy = device.copies.find(first.index);
 	std::vector<Client *> others;
 
-	if (first.request.operation != HP_SEARCH || first.alone || copy == nullptr || !joins(first, copy))
+	if (first.request.operation != HP_SEARCH || first.alone || copy == nullptr ||
+		!joins(first, copy))
 		return;
 	party.quick = true;
 	for (Client &other : clients)
@@ -400,7 +419,8 @@ Service::gather(Device &device, Party &party)
 			other.request.search.is_range == first.request.search.is_range && joins(other, copy))
 			others.push_back(&other);
 	}
-	std::sort(others.begin(), others.end(), [this](const Client *one, const Client *two) { return precedes(*one, *two); });
+	std::sort(others.begin(), others.end(),
+			  [this](const Client *one, const Client *two) { return precedes(*one, *two); });
 	for (size_t i = 0; i < others.size() && party.count < HD_TOGETHER_MAX; i++)
 	{
 		begin_request(*others[i], device, false);
@@ -411,11 +431,13 @@ Service::gather(Device &device, Party &party)
 	}
 }
 
-/* Begin a client's request, or perform a device's share of it; of small searches several at once. */
+/*
+ * Begin a client's request, or perform a device's share of it; of small searches several at once.
+ */
 void
 Service::serve(Held &held, Worker &worker, Client &client)
 {
-	Party		party;
+	Party party;
 
 	if (!client.begun())
 		begin_request(client, worker.device, true);
@@ -435,22 +457,22 @@ Service::serve(Held &held, Worker &worker, Client &client)
 /* A lane's work for a party, beside the results of its requests. */
 struct Service::Work
 {
-	int64_t		begin = now_us();
-	bool		sweeps;
-	bool		leaves = false;	/* the client has gone */
-	std::string broken;			/* the rule that it breaks */
+	int64_t begin = now_us();
+	bool sweeps;
+	bool leaves = false; /* the client has gone */
+	std::string broken;  /* the rule that it breaks */
 	const Copy *copy = nullptr;
-	CopiedIndex::Held has = {};	/* of the copy, afterwards */
-	HdInfo		info;			/* of the device */
-	uint64_t	info_copies;
+	CopiedIndex::Held has = {}; /* of the copy, afterwards */
+	HdInfo info;                /* of the device */
+	uint64_t info_copies;
 };
 
 /* A lane is about to perform a device's share of a party's requests. */
 void
 Service::begin_work(Worker &worker, Party &party, Work &work)
 {
-	Client	   &client = *party.clients[0];
-	Device	   &device = worker.device;
+	Client &client = *party.clients[0];
+	Device &device = worker.device;
 
 	work.sweeps = client.alone && device.sweeps;
 	work.info = device.info;
@@ -479,8 +501,8 @@ Service::begin_work(Worker &worker, Party &party, Work &work)
 void
 Service::do_work(Worker &worker, Party &party, Work &work)
 {
-	Client	   &client = *party.clients[0];
-	Copies	   &copies = worker.device.copies;
+	Client &client = *party.clients[0];
+	Copies &copies = worker.device.copies;
 
 	try
 	{
@@ -507,7 +529,8 @@ Service::do_work(Worker &worker, Party &party, Work &work)
 	 * Asking the device for its free memory is not free; do it only when copies have
 	 * changed.
 	 */
-	if (party.results[0] == HP_FAILED || (client.request.operation != HP_HELLO && copies.memory() == work.info_copies))
+	if (party.results[0] == HP_FAILED ||
+		(client.request.operation != HP_HELLO && copies.memory() == work.info_copies))
 		return;
 	work.info_copies = copies.memory();
 	if (hd_device_info(worker.uses, &work.info) != HD_OK)
@@ -515,19 +538,19 @@ Service::do_work(Worker &worker, Party &party, Work &work)
 }
 
 /*
- * It is done.  A client is charged for the time that its lane has worked for it, a party for equal parts of it.  Beside another
- * lane's search that is more than alone, for all clients alike.
+ * It is done.  A client is charged for the time that its lane has worked for it, a party for equal
+ * parts of it.  Beside another lane's search that is more than alone, for all clients alike.
  */
 void
 Service::end_work(Worker &worker, Party &party, const Work &work)
 {
-	Client	   &client = *party.clients[0];
-	Device	   &device = worker.device;
-	int64_t		time = (now_us() - work.begin + party.count - 1) / party.count;
+	Client &client = *party.clients[0];
+	Device &device = worker.device;
+	int64_t time = (now_us() - work.begin + party.count - 1) / party.count;
 
 	for (int i = 0; i < party.count; i++)
 	{
-		Client	   &member = *party.clients[i];
+		Client &member = *party.clients[i];
 
 		/* What a party has taken that came to nothing is no part of a search. */
 		member.doing &= ~set_of(device.number);
@@ -559,7 +582,7 @@ Service::end_work(Worker &worker, Party &party, const Work &work)
 void
 Service::use_device(Held &held, Worker &worker, Party &party)
 {
-	Work		work;
+	Work work;
 
 	begin_work(worker, party, work);
 	held.unlock();
@@ -568,4 +591,4 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 	end_work(worker, party, work);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

@@ -1,6 +1,7 @@
 /*
  * leaf_page.h
- *		A leaf page: what its classes store of keys, and how a group searches it.  tree.h describes the layout.
+ *		A leaf page: what its classes store of keys, and how a group searches it.  tree.h describes
+ *		the layout.
  *
  * Pages can be damaged: this code reads nothing outside of them.
  */
@@ -18,8 +19,7 @@ namespace harmonia
  * Offsets and counts of a leaf page of one class.  Lane is the type of
  * a stored key.
  */
-template <typename Lane>
-struct Layout
+template <typename Lane> struct Layout
 {
 	static constexpr int bits = 8 * sizeof(Lane);
 	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
@@ -28,8 +28,8 @@ struct Layout
 	static constexpr int blocks = HT_LEAF_BLOCKS(bits);
 	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(bits);
 	static constexpr int max_slots = HT_LEAF_SLOTS(bits, 4);
-	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Lane);	/* keys in a cache line */
-	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line; /* cache lines of separators */
+	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Lane); /* keys in a cache line */
+	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line;   /* cache lines of separators */
 
 	static constexpr HD_BOTH int slots(int tid_bytes)
 	{
@@ -42,8 +42,7 @@ struct NoLane
 {
 };
 
-template <>
-struct Layout<NoLane>
+template <> struct Layout<NoLane>
 {
 	static constexpr int bits = 0;
 	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
@@ -58,8 +57,7 @@ struct Layout<NoLane>
 };
 
 /* The key that a leaf of a wide class stores, in lanes; see tree.h. */
-template <int Bits>
-struct Laned
+template <int Bits> struct Laned
 {
 	std::conditional_t<Bits == 64, uint64_t, Wide> key;
 
@@ -77,13 +75,13 @@ struct Laned
 	static HD_BOTH Laned load(const char *lanes, int places, int i)
 	{
 		const uint64_t *at = (const uint64_t *) lanes;
-		Laned		result;
+		Laned result;
 
 		if constexpr (Bits == 64)
 			result.key = at[i];
 		else if constexpr (Bits == 96)
 		{
-			uint32_t	low = ((const uint32_t *) (at + places))[i];
+			uint32_t low = ((const uint32_t *) (at + places))[i];
 
 			result.key.words[0] = at[i] << 32 | low;
 			result.key.words[1] = at[i] >> 32;
@@ -97,8 +95,7 @@ struct Laned
 	}
 };
 
-template <int Bits>
-struct Layout<Laned<Bits>>
+template <int Bits> struct Layout<Laned<Bits>>
 {
 	static constexpr int bits = Bits;
 	static constexpr int block_size = HT_WIDE_BLOCK_SIZE;
@@ -116,16 +113,14 @@ struct Layout<Laned<Bits>>
 };
 
 /* Keys that are more than 64 bits wide are structs. */
-template <typename Key>
-constexpr bool is_wide = sizeof(Key) > 8;
+template <typename Key> constexpr bool is_wide = sizeof(Key) > 8;
 
 /* What a leaf says of itself. */
-template <typename Key>
-struct Shape
+template <typename Key> struct Shape
 {
-	Key			base;			/* not used by class 64 of an index of 64 bits */
-	int			bits;
-	int			tid_bytes;
+	Key base; /* not used by class 64 of an index of 64 bits */
+	int bits;
+	int tid_bytes;
 };
 
 /* Read the shape of a leaf.  A damaged one becomes the widest. */
@@ -135,13 +130,14 @@ read_shape(const char *page)
 {
 	struct alignas(16) Line
 	{
-		uint64_t	widths;
-		uint64_t	base;
+		uint64_t widths;
+		uint64_t base;
 	};
-	static_assert(HT_LEAF_CLASS_AT % 16 == 0 && HT_LEAF_BASE_AT == HT_LEAF_CLASS_AT + 8, "one load");
+	static_assert(HT_LEAF_CLASS_AT % 16 == 0 && HT_LEAF_BASE_AT == HT_LEAF_CLASS_AT + 8,
+				  "one load");
 	static_assert(HT_LEAF_TID_BYTES_AT == HT_LEAF_CLASS_AT + 1, "the second byte");
-	Line		line = *(const Line *) (page + HT_LEAF_CLASS_AT);
-	Shape<Key>	shape;
+	Line line = *(const Line *) (page + HT_LEAF_CLASS_AT);
+	Shape<Key> shape;
 
 	if constexpr (is_wide<Key>)
 		shape.base = *(const Key *) (page + HT_WIDE_BASE_AT);
@@ -193,7 +189,8 @@ HD_BOTH int
 slots_of(const Shape<Key> &shape)
 {
 	return shape.tid_bytes == 4 ? Layout<Lane>::slots(4) :
-		shape.tid_bytes == 5 ? Layout<Lane>::slots(5) : Layout<Lane>::slots(6);
+		   shape.tid_bytes == 5 ? Layout<Lane>::slots(5) :
+								  Layout<Lane>::slots(6);
 }
 
 /* Is a distance from the base beyond what the class can store? */
@@ -218,9 +215,9 @@ narrowed(Key distance)
 {
 	if constexpr (is_wide<Key> && sizeof(Lane) >= 8)
 	{
-		Lane		lane;
+		Lane lane;
 
-		lane.key = decltype(lane.key) (distance);
+		lane.key = decltype(lane.key)(distance);
 		return lane;
 	}
 	else
@@ -269,11 +266,12 @@ stored_key(const Shape<Key> &shape, Key key)
 		return key;
 	else
 	{
-		Key			base = shape.base;
+		Key base = shape.base;
 
 		if (key < base)
 			return narrowed<Lane>(Key(0));
-		return is_beyond<Lane>((Key) (key - base)) ? greatest<Lane>() : narrowed<Lane>((Key) (key - base));
+		return is_beyond<Lane>((Key) (key - base)) ? greatest<Lane>() :
+													 narrowed<Lane>((Key) (key - base));
 	}
 }
 
@@ -286,7 +284,7 @@ reaches(const Shape<Key> &shape, Key low, Key high)
 		return true;
 	else
 	{
-		Key			base = shape.base;
+		Key base = shape.base;
 
 		return high >= base && (low <= base || !is_beyond<Lane>((Key) (low - base)));
 	}
@@ -318,7 +316,8 @@ template <int Bits>
 HD_BOTH bool
 is_greatest_separator(const char *page, int i, Laned<Bits>)
 {
-	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key == greatest<Laned<Bits>>().key;
+	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key ==
+		   greatest<Laned<Bits>>().key;
 }
 
 /* Class 0 has no separators: entries of the key can be in all blocks. */
@@ -346,7 +345,7 @@ template <typename Group>
 HD_BOTH uint32_t
 find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
 {
-	int			count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
+	int count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
 
 	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
@@ -376,14 +375,16 @@ separator_distance(const char *page, int i, Laned<Bits>)
 
 /*
  * The greatest key that a search looks for in this block of a leaf first; it may go on to the next
- * block if it looks for just that key.  "after" is the greatest one for the leaf as a whole, the next
- * leaf's low bound.  Blocks that the leaf does not have, and those behind its entries, have it, too.
+ * block if it looks for just that key.  "after" is the greatest one for the leaf as a whole, the
+ * next leaf's low bound.  Blocks that the leaf does not have, and those behind its entries, have
+ * it, too.
  */
 template <typename Key>
 HD_BOTH Key
 block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 {
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(shape,
+						  [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 
@@ -393,11 +394,16 @@ block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 								  return shape.base < after ? shape.base : after;
 							  else
 							  {
-								  /* The greatest separator is that of a block that ends with its key, or of none. */
-								  Key		distance = separator_distance<Key>(page, block, lane);
-								  Key		start = stored_base<Lane>(shape);
+								  /*
+								   * The greatest separator is that of a block that ends with its
+								   * key, or of none.
+								   */
+								  Key distance = separator_distance<Key>(page, block, lane);
+								  Key start = stored_base<Lane>(shape);
 
-								  return start < after && distance < (Key) (after - start) ? (Key) (start + distance) : after;
+								  return start < after && distance < (Key) (after - start) ?
+											 (Key) (start + distance) :
+											 after;
 							  }
 						  });
 }
@@ -407,11 +413,14 @@ template <typename Key>
 HD_BOTH const char *
 block_start(const char *page, const Shape<Key> &shape, int block)
 {
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(shape,
+						  [&](auto lane)
 						  {
 							  using Leaf = Layout<decltype(lane)>;
 
-							  return page + Leaf::blocks_at + (block < Leaf::blocks ? block : Leaf::blocks - 1) * Leaf::block_size;
+							  return page + Leaf::blocks_at +
+									 (block < Leaf::blocks ? block : Leaf::blocks - 1) *
+										 Leaf::block_size;
 						  });
 }
 
@@ -423,9 +432,9 @@ find_block(const Group &group, const char *page, Lane key)
 	using Leaf = Layout<Lane>;
 	const Lane *pivots = (const Lane *) (page + Leaf::pivots_at);
 	const Lane *separators = (const Lane *) (page + HT_LEAF_SEPARATORS_AT);
-	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key);
-	int			block = line * Leaf::line +
-		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key);
+	int line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key);
+	int block = line * Leaf::line +
+				find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key);
 
 	return block < Leaf::blocks ? block : Leaf::blocks - 1;
 }
@@ -441,10 +450,10 @@ find_block(const Group &group, const char *page, Laned<Bits> key)
 	using Leaf = Layout<Laned<Bits>>;
 	const uint64_t *pivots = (const uint64_t *) (page + HT_WIDE_PIVOTS_AT);
 	const uint64_t *separators = (const uint64_t *) (page + HT_LEAF_SEPARATORS_AT);
-	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.first_word());
-	int			block = line * Leaf::line +
-		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key.first_word());
-	int			end = Leaf::blocks - 1;
+	int line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.first_word());
+	int block = line * Leaf::line + find_child<Leaf::line>(group, separators + line * Leaf::line,
+														   Leaf::line, key.first_word());
+	int end = Leaf::blocks - 1;
 
 	if (block >= end)
 		return end;
@@ -452,9 +461,10 @@ find_block(const Group &group, const char *page, Laned<Bits> key)
 	{
 		while (block < end)
 		{
-			int			middle = block + (end - block) / 2;
+			int middle = block + (end - block) / 2;
 
-			if (Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, middle).key < key.key)
+			if (Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, middle).key <
+				key.key)
 				block = middle + 1;
 			else
 				end = middle;
@@ -469,21 +479,23 @@ HD_BOTH uint32_t
 find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, Laned<Bits> high)
 {
 	constexpr int most = Layout<Laned<Bits>>::max_slots;
-	uint32_t	set = 0;
-	int			count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
+	uint32_t set = 0;
+	int count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
 
 	for (int first = 0; first < most; first += Group::threads)
-		set |= group.vote([&](int thread)
-						  {
-							  int			i = first + thread;
+		set |= group.vote(
+				   [&](int thread)
+				   {
+					   int i = first + thread;
 
-							  if (i >= slots)
-								  return false;
+					   if (i >= slots)
+						   return false;
 
-							  Laned<Bits> stored = Laned<Bits>::load(block, slots, i);
+					   Laned<Bits> stored = Laned<Bits>::load(block, slots, i);
 
-							  return low.key <= stored.key && stored.key <= high.key;
-						  }) << first;
+					   return low.key <= stored.key && stored.key <= high.key;
+				   })
+			   << first;
 	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
 }
 
@@ -491,7 +503,7 @@ find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, La
 HD_BOTH uint32_t
 slots_in_use(const char *block, int slots, uint32_t set)
 {
-	int			count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
+	int count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
 
 	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
 }
@@ -499,13 +511,12 @@ slots_in_use(const char *block, int slots, uint32_t set)
 /*
  * Some keys of a block, loaded at once.  What is loaded beyond the last key must be masked out.
  */
-template <typename Lane>
-struct alignas(16) LaneVector
+template <typename Lane> struct alignas(16) LaneVector
 {
 	static constexpr int lanes = 16 / sizeof(Lane);
-	static constexpr int vectors = (Layout<Lane>::max_slots + lanes - 1) / lanes;	/* of a block */
+	static constexpr int vectors = (Layout<Lane>::max_slots + lanes - 1) / lanes; /* of a block */
 	static_assert(vectors * lanes <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of lanes");
-	Lane		keys[lanes];
+	Lane keys[lanes];
 };
 
 /* Find the slots of a block that have a key, with a single thread. */
@@ -514,14 +525,14 @@ HD_BOTH uint32_t
 find_equal_slots(const char *block, int slots, Lane key)
 {
 	using Vector = LaneVector<Lane>;
-	uint32_t	set = 0;
+	uint32_t set = 0;
 
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
 	for (int i = 0; i < Vector::vectors; i++)
 	{
-		Vector		some = ((const Vector *) block)[i];
+		Vector some = ((const Vector *) block)[i];
 
 		for (int j = 0; j < Vector::lanes; j++)
 			set |= some.keys[j] == key ? UINT32_C(1) << (i * Vector::lanes + j) : 0;
@@ -529,34 +540,38 @@ find_equal_slots(const char *block, int slots, Lane key)
 	return slots_in_use(block, slots, set);
 }
 
-/* The same in a leaf of a wide class: first words are compared, and then the keys that have the first word. */
+/*
+ * The same in a leaf of a wide class: first words are compared, and then the keys that have the
+ * first word.
+ */
 template <int Bits>
 HD_BOTH uint32_t
 find_equal_slots(const char *block, int slots, Laned<Bits> key)
 {
 	struct alignas(16) Vector
 	{
-		uint64_t	words[2];
+		uint64_t words[2];
 	};
 	constexpr int most = Layout<Laned<Bits>>::max_slots;
-	int			count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
-	uint32_t	set = 0;
+	int count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
+	uint32_t set = 0;
 
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
 	for (int i = 0; i < (most + 1) / 2; i++)
 	{
-		Vector		some = ((const Vector *) block)[i];
+		Vector some = ((const Vector *) block)[i];
 
-		set |= (uint32_t) (some.words[0] == key.first_word()) << 2 * i | (uint32_t) (some.words[1] == key.first_word()) << (2 * i + 1);
+		set |= (uint32_t) (some.words[0] == key.first_word()) << 2 * i |
+			   (uint32_t) (some.words[1] == key.first_word()) << (2 * i + 1);
 	}
 	set &= (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 	if (Bits > 64)
 	{
 		for (uint32_t rest = set; rest != 0; rest &= rest - 1)
 		{
-			int			slot = lowest_bit(rest);
+			int slot = lowest_bit(rest);
 
 			if (!(Laned<Bits>::load(block, slots, slot).key == key.key))
 				set &= ~(UINT32_C(1) << slot);
@@ -570,9 +585,9 @@ template <typename Group, typename Lane>
 HD_BOTH uint32_t
 find_slots(const Group &group, const char *block, int slots, Lane low, Lane high)
 {
-	Lane		span = (Lane) (high - low);
+	Lane span = (Lane) (high - low);
 	constexpr int most = Layout<Lane>::max_slots;
-	uint32_t	set = 0;
+	uint32_t set = 0;
 
 	if (Group::threads == 1)
 	{
@@ -583,7 +598,7 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 #endif
 		for (int i = 0; i < Vector::vectors; i++)
 		{
-			Vector		some = ((const Vector *) block)[i];
+			Vector some = ((const Vector *) block)[i];
 
 			for (int j = 0; j < Vector::lanes; j++)
 				set |= (uint32_t) ((Lane) (some.keys[j] - low) <= span) << (i * Vector::lanes + j);
@@ -592,13 +607,14 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 	else
 	{
 		for (int first = 0; first < most; first += Group::threads)
-			set |= group.vote([&](int thread)
-							  {
-								  int			i = first + thread;
+			set |= group.vote(
+					   [&](int thread)
+					   {
+						   int i = first + thread;
 
-								  return i < most &&
-									  (Lane) (((const Lane *) block)[i] - low) <= span;
-							  }) << first;
+						   return i < most && (Lane) (((const Lane *) block)[i] - low) <= span;
+					   })
+				   << first;
 	}
 	return slots_in_use(block, slots, set);
 }
@@ -607,13 +623,14 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 HD_BOTH uint64_t
 tid_of_words(uint32_t first, uint32_t second, int before, int tid_bytes)
 {
-	uint64_t	words = ((uint64_t) second << 32 | first) >> before;
-	uint32_t	low = (uint32_t) words;
-	uint32_t	high = (uint32_t) (words >> 32) & ((UINT32_C(1) << (8 * tid_bytes - 32)) - 1);
+	uint64_t words = ((uint64_t) second << 32 | first) >> before;
+	uint32_t low = (uint32_t) words;
+	uint32_t high = (uint32_t) (words >> 32) & ((UINT32_C(1) << (8 * tid_bytes - 32)) - 1);
 
 	if (tid_bytes == HT_TID_BYTES)
 		return (uint64_t) high << 32 | low;
-	return (uint64_t) (high << 7 | low >> 25) << 32 | (low << 7 & UINT32_C(0xFFFF0000)) | (low & 511);
+	return (uint64_t) (high << 7 | low >> 25) << 32 | (low << 7 & UINT32_C(0xFFFF0000)) |
+		   (low & 511);
 }
 
 /*
@@ -623,7 +640,7 @@ tid_of_words(uint32_t first, uint32_t second, int before, int tid_bytes)
 HD_BOTH uint64_t
 load_tid(const char *block, int tids_at, int tid_bytes, int slot)
 {
-	int			offset = tids_at + slot * tid_bytes;
+	int offset = tids_at + slot * tid_bytes;
 	const uint32_t *at = (const uint32_t *) (block + (offset & ~3));
 
 	return tid_of_words(at[0], at[1], (offset & 3) * 8, tid_bytes);
@@ -656,15 +673,17 @@ template <typename Key>
 HD_BOTH Key
 load_key(const Shape<Key> &shape, const char *block, int slot)
 {
-	return with_lane<Key>(shape, [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
+	return with_lane<Key>(
+		shape,
+		[&](auto lane)
+		{
+			using Lane = decltype(lane);
 
-							  return (Key) (stored_base<Lane>(shape) +
-											stored_distance<Key>(block, slots_of<Lane>(shape), slot, lane));
-						  });
+			return (Key) (stored_base<Lane>(shape) +
+						  stored_distance<Key>(block, slots_of<Lane>(shape), slot, lane));
+		});
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_LEAF_PAGE_H */
+#endif /* HARMONIA_CUDA_LEAF_PAGE_H */

@@ -16,34 +16,32 @@ namespace
 {
 
 /* A low bound. */
-template <typename Key>
-struct Bound
+template <typename Key> struct Bound
 {
-	Key			key;
-	uint64_t	tid;
+	Key key;
+	uint64_t tid;
 
-	bool		operator<(const Bound &other) const
+	bool operator<(const Bound &other) const
 	{
 		return key < other.key || (key == other.key && tid < other.tid);
 	}
 };
 
 /* What a list has from leaf "first" on. */
-template <typename Key>
-struct Tail
+template <typename Key> struct Tail
 {
-	uint32_t	first = 0;
+	uint32_t first = 0;
 	std::vector<Key> keys;
 	std::vector<uint64_t> tids;
 	std::vector<uint32_t> blocks;
 
-	void		reserve(size_t count)
+	void reserve(size_t count)
 	{
 		keys.reserve(count);
 		tids.reserve(count);
 		blocks.reserve(count);
 	}
-	void		add(const Bound<Key> &low, uint32_t block)
+	void add(const Bound<Key> &low, uint32_t block)
 	{
 		keys.push_back(low.key);
 		tids.push_back(low.tid);
@@ -55,7 +53,8 @@ struct Tail
 size_t
 bottom_start(const HtShape &shape)
 {
-	return shape.levels == 0 ? 0 : (size_t) shape.level_start[shape.levels - 1] * (size_t) shape.fanout;
+	return shape.levels == 0 ? 0 :
+							   (size_t) shape.level_start[shape.levels - 1] * (size_t) shape.fanout;
 }
 
 int
@@ -82,13 +81,13 @@ template <typename Key>
 void
 build_upper_levels(const HtShape &shape, Key *keys)
 {
-	const Key  *bottom = keys + bottom_start(shape);
-	uint64_t	below = 1;
+	const Key *bottom = keys + bottom_start(shape);
+	uint64_t below = 1;
 
 	for (int level = shape.levels - 2; level >= 0; level--)
 	{
-		Key		   *at = keys + (size_t) shape.level_start[level] * (size_t) shape.fanout;
-		Key		   *end = keys + (size_t) shape.level_start[level + 1] * (size_t) shape.fanout;
+		Key *at = keys + (size_t) shape.level_start[level] * (size_t) shape.fanout;
+		Key *end = keys + (size_t) shape.level_start[level + 1] * (size_t) shape.fanout;
 
 		below *= (uint64_t) shape.fanout;
 		for (uint64_t leaf = below; leaf < shape.leaves; leaf += below)
@@ -106,13 +105,13 @@ template <typename Key>
 HdStatus
 replace_tail(HdIndex *index, const Tail<Key> &tail)
 {
-	uint32_t	count = tail.first + (uint32_t) tail.keys.size();
-	uint32_t	from = std::max(tail.first, (uint32_t) 1);
-	HtShape		shape;
-	size_t		start;
-	size_t		size;
-	bool		moves;
-	Key		   *bottom;
+	uint32_t count = tail.first + (uint32_t) tail.keys.size();
+	uint32_t from = std::max(tail.first, (uint32_t) 1);
+	HtShape shape;
+	size_t start;
+	size_t size;
+	bool moves;
+	Key *bottom;
 
 	ht_shape_init(&shape, index->shape.width, index->shape.fanout, count);
 	start = bottom_start(shape);
@@ -123,12 +122,13 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 	if (moves)
 	{
 		std::vector<char> keys;
-		const Key  *old = (const Key *) index->keys.data() + bottom_start(index->shape);
+		const Key *old = (const Key *) index->keys.data() + bottom_start(index->shape);
 
 		keys.reserve(size + size / 8);
 		keys.resize(size);
 		if (tail.first > 1)
-			memcpy((void *) ((Key *) keys.data() + start), old, (size_t) (tail.first - 1) * sizeof(Key));
+			memcpy((void *) ((Key *) keys.data() + start), old,
+				   (size_t) (tail.first - 1) * sizeof(Key));
 		index->keys.swap(keys);
 	}
 	else
@@ -140,7 +140,8 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 	/* Nothing fails from here on. */
 	bottom = (Key *) index->keys.data() + start;
 	if (count > from)
-		memcpy((void *) (bottom + from - 1), tail.keys.data() + (from - tail.first), (count - from) * sizeof(Key));
+		memcpy((void *) (bottom + from - 1), tail.keys.data() + (from - tail.first),
+			   (count - from) * sizeof(Key));
 	if (shape.levels > 0)
 		memset((void *) (bottom + count - 1), 0xFF, size - (start + count - 1) * sizeof(Key));
 	build_upper_levels(shape, (Key *) index->keys.data());
@@ -161,7 +162,8 @@ HdStatus
 check_count(HdIndex *index, uint64_t count)
 {
 	if (count > HD_MAX_LEAVES)
-		return index->device->fail(HD_NO_MEMORY, "%llu leaves are too many", (unsigned long long) count);
+		return index->device->fail(HD_NO_MEMORY, "%llu leaves are too many",
+								   (unsigned long long) count);
 	return HD_OK;
 }
 
@@ -169,8 +171,9 @@ HdStatus
 check_block(HdIndex *index, uint32_t i, uint32_t block)
 {
 	if (block >= index->reserved)
-		return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved blocks",
-								   i, block, index->reserved);
+		return index->device->fail(HD_INVALID,
+								   "leaf %u is at block %u, beyond the %u reserved blocks", i,
+								   block, index->reserved);
 	return HD_OK;
 }
 
@@ -182,22 +185,24 @@ template <typename Key, typename Low, typename Block>
 HdStatus
 set_leaves(HdIndex *index, uint32_t count, Low low, Block block)
 {
-	HdStatus	status = check_count(index, count);
+	HdStatus status = check_count(index, count);
 
 	for (uint32_t i = 0; i < count && status == HD_OK; i++)
 	{
 		status = check_block(index, i, block(i));
 		if (status == HD_OK && i > 1 && low(i) < low(i - 1))
-			status = index->device->fail(HD_INVALID, "low bound of leaf %u is below that of the leaf before", i);
+			status = index->device->fail(
+				HD_INVALID, "low bound of leaf %u is below that of the leaf before", i);
 		if (status == HD_OK && i > 0 && bit_length(low(i).key) > 8 * (int) sizeof(Key))
-			status = index->device->fail(HD_INVALID, "low bound of leaf %u is too wide for the index", i);
+			status = index->device->fail(HD_INVALID,
+										 "low bound of leaf %u is too wide for the index", i);
 	}
 	if (status != HD_OK)
 		return status;
 
 	try
 	{
-		Tail<Key>	all;
+		Tail<Key> all;
 
 		all.reserve(count);
 		for (uint32_t i = 0; i < count; i++)
@@ -211,24 +216,24 @@ set_leaves(HdIndex *index, uint32_t count, Low low, Block block)
 }
 
 /* The list that an index has. */
-template <typename Key>
-class List
+template <typename Key> class List
 {
-public:
-	explicit	List(const HdIndex *index)
-		: keys((const Key *) index->keys.data() + bottom_start(index->shape)), tids(index->low_tids.data()),
-		blocks(index->leaf_blocks.data()), count((uint32_t) index->leaf_blocks.size())
+  public:
+	explicit List(const HdIndex *index)
+		: keys((const Key *) index->keys.data() + bottom_start(index->shape)),
+		  tids(index->low_tids.data()), blocks(index->leaf_blocks.data()),
+		  count((uint32_t) index->leaf_blocks.size())
 	{
 	}
 
 	/* The first leaf, from number "from" on, whose low bound is not below this. */
-	uint32_t	find(uint32_t from, const Bound<Key> &bound) const
+	uint32_t find(uint32_t from, const Bound<Key> &bound) const
 	{
-		uint32_t	end = count;
+		uint32_t end = count;
 
 		while (from < end)
 		{
-			uint32_t	middle = from + (end - from) / 2;
+			uint32_t middle = from + (end - from) / 2;
 
 			if (low(middle) < bound)
 				from = middle + 1;
@@ -239,7 +244,7 @@ public:
 	}
 
 	/* Append some leaves to a tail. */
-	void		copy(uint32_t from, uint32_t to, Tail<Key> *tail) const
+	void copy(uint32_t from, uint32_t to, Tail<Key> *tail) const
 	{
 		for (; from < to && from == 0; from++)
 			tail->add(low(0), blocks[0]);
@@ -250,19 +255,19 @@ public:
 		tail->blocks.insert(tail->blocks.end(), blocks + from, blocks + to);
 	}
 
-	uint32_t	length() const
+	uint32_t length() const
 	{
 		return count;
 	}
 
-private:
-	const Key  *keys;
+  private:
+	const Key *keys;
 	const uint64_t *tids;
 	const uint32_t *blocks;
-	uint32_t	count;
+	uint32_t count;
 
 	/* That of the first leaf is the least one. */
-	Bound<Key>	low(uint32_t leaf) const
+	Bound<Key> low(uint32_t leaf) const
 	{
 		if (leaf == 0)
 			return {Key(0), 0};
@@ -271,13 +276,12 @@ private:
 };
 
 /* A new leaf, with keys as they come. */
-template <typename Key>
-struct NewLeaf
+template <typename Key> struct NewLeaf
 {
-	Bound<Key>	low;
-	Bound<Key>	high;
-	uint32_t	block;
-	bool		last;
+	Bound<Key> low;
+	Bound<Key> high;
+	uint32_t block;
+	bool last;
 };
 
 /*
@@ -290,14 +294,15 @@ check_new_leaves(HdIndex *index, uint32_t count, Leaf leaf)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		auto		one = leaf(i);
-		HdStatus	status = check_block(index, i, one.block);
+		auto one = leaf(i);
+		HdStatus status = check_block(index, i, one.block);
 
 		if (status != HD_OK)
 			return status;
 		if (bit_length(one.low.key) > 8 * (int) index->shape.width ||
 			(!one.last && bit_length(one.high.key) > 8 * (int) index->shape.width))
-			return index->device->fail(HD_INVALID, "a bound of new leaf %u is too wide for the index", i);
+			return index->device->fail(HD_INVALID,
+									   "a bound of new leaf %u is too wide for the index", i);
 		if ((!one.last && !(one.low < one.high)) || (one.last && i + 1 < count) ||
 			(!one.last && i + 1 < count && leaf(i + 1).low < one.high))
 			return index->device->fail(HD_INVALID, "new leaf %u is not in order", i);
@@ -310,19 +315,19 @@ template <typename Key, typename Leaf>
 HdStatus
 replace_leaves(HdIndex *index, uint32_t count, Leaf leaf)
 {
-	List<Key>	old(index);
-	Tail<Key>	tail;
-	uint64_t	total;
-	uint32_t	at;
-	HdStatus	status;
+	List<Key> old(index);
+	Tail<Key> tail;
+	uint64_t total;
+	uint32_t at;
+	HdStatus status;
 
 	tail.first = at = old.find(0, {(Key) leaf(0).low.key, leaf(0).low.tid});
 	tail.reserve((size_t) (old.length() - at) + count);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		auto		one = leaf(i);
-		Bound<Key>	low = {(Key) one.low.key, one.low.tid};
-		uint32_t	end = old.find(at, low);
+		auto one = leaf(i);
+		Bound<Key> low = {(Key) one.low.key, one.low.tid};
+		uint32_t end = old.find(at, low);
 
 		old.copy(at, end, &tail);
 		tail.add(low, one.block);
@@ -342,7 +347,7 @@ template <typename Key, typename Leaf>
 HdStatus
 add_leaves(HdIndex *index, uint32_t count, Leaf leaf)
 {
-	HdStatus	status = check_new_leaves(index, count, leaf);
+	HdStatus status = check_new_leaves(index, count, leaf);
 
 	if (status != HD_OK || count == 0)
 		return status;
@@ -367,13 +372,13 @@ wide_bound(const uint64_t *key, uint64_t tid)
 	return bound;
 }
 
-}								/* namespace */
+} /* namespace */
 
 HdStatus
 hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 {
-	auto		low = [=](uint32_t i) { return Bound<uint64_t>{leaves[i].low.key, leaves[i].low.tid}; };
-	auto		block = [=](uint32_t i) { return leaves[i].block; };
+	auto low = [=](uint32_t i) { return Bound<uint64_t>{leaves[i].low.key, leaves[i].low.tid}; };
+	auto block = [=](uint32_t i) { return leaves[i].block; };
 
 	if (index->shape.width == HT_WIDTH32)
 		return set_leaves<uint32_t>(index, count, low, block);
@@ -385,8 +390,8 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 HdStatus
 hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count)
 {
-	auto		low = [=](uint32_t i) { return wide_bound(leaves[i].low_key, leaves[i].low_tid); };
-	auto		block = [=](uint32_t i) { return leaves[i].block; };
+	auto low = [=](uint32_t i) { return wide_bound(leaves[i].low_key, leaves[i].low_tid); };
+	auto block = [=](uint32_t i) { return leaves[i].block; };
 
 	if (index->shape.width == HT_WIDTH128)
 		return set_leaves<Wide>(index, count, low, block);
@@ -396,11 +401,12 @@ hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t coun
 HdStatus
 hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
 {
-	auto		leaf = [=](uint32_t i)
+	auto leaf = [=](uint32_t i)
 	{
 		const HdNewLeaf &one = leaves[i];
 
-		return NewLeaf<uint64_t>{{one.low.key, one.low.tid}, {one.high.key, one.high.tid}, one.block, one.is_last != 0};
+		return NewLeaf<uint64_t>{
+			{one.low.key, one.low.tid}, {one.high.key, one.high.tid}, one.block, one.is_last != 0};
 	};
 
 	if (index->shape.width == HT_WIDTH32)
@@ -413,12 +419,12 @@ hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
 HdStatus
 hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t count)
 {
-	auto		leaf = [=](uint32_t i)
+	auto leaf = [=](uint32_t i)
 	{
 		const HdWideNewLeaf &one = leaves[i];
 
-		return NewLeaf<AnyKey>{wide_bound(one.low_key, one.low_tid), wide_bound(one.high_key, one.high_tid),
-							   one.block, one.is_last != 0};
+		return NewLeaf<AnyKey>{wide_bound(one.low_key, one.low_tid),
+							   wide_bound(one.high_key, one.high_tid), one.block, one.is_last != 0};
 	};
 
 	if (index->shape.width == HT_WIDTH128)

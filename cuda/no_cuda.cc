@@ -12,29 +12,29 @@ struct NoDevice : HdDevice
 	NoDevice() : HdDevice(HD_CUDA)
 	{
 	}
-	HdStatus	open(int) override
+	HdStatus open(int) override
 	{
 		return fail(HD_UNSUPPORTED, "built without CUDA");
 	}
-	HdStatus	info(HdInfo *) override
+	HdStatus info(HdInfo *) override
 	{
 		return fail(HD_UNSUPPORTED, "built without CUDA");
 	}
-	HdStatus	pin(void *, size_t) override
+	HdStatus pin(void *, size_t) override
 	{
 		return HD_UNSUPPORTED;
 	}
-	HdStatus	unpin(void *) override
+	HdStatus unpin(void *) override
 	{
 		return HD_UNSUPPORTED;
 	}
-	HdIndex    *create_index() override
+	HdIndex *create_index() override
 	{
 		throw std::bad_alloc();
 	}
 };
 
-}								/* namespace */
+} /* namespace */
 
 HdDevice *
 hd_cuda_device()

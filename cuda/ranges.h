@@ -24,13 +24,14 @@ constexpr uint32_t leaf_places = 64;
 
 static_assert((uint64_t) HD_MAX_LEAVES * leaf_places <= UINT32_MAX, "32 bits suffice");
 
-static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
+static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places,
+			  "a place for each block");
 
 /* The places where entries of a range can be. */
 struct PlaceSpan
 {
-	uint32_t	first;
-	uint32_t	count;
+	uint32_t first;
+	uint32_t count;
 };
 
 /* The last leaf that can hold a key, of those from a leaf on that is not above it. */
@@ -38,8 +39,8 @@ template <typename Key>
 HD_BOTH uint32_t
 find_last_leaf(const Tree<Key> &tree, uint32_t rank, Key key)
 {
-	uint32_t	left = tree.leaves - 1 - rank;
-	uint32_t	step = 1;
+	uint32_t left = tree.leaves - 1 - rank;
+	uint32_t step = 1;
 
 	if (!goes_on(tree, rank, key))
 		return rank;
@@ -97,37 +98,43 @@ template <typename Group, typename Key>
 HD_BOTH uint32_t
 find_first_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(leaf.shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape,
+						  [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 
 							  if (!reaches<Lane>(leaf.shape, key, KeyLimits<Key>::max()))
 								  return leaf_places;
-							  return (uint32_t) find_block(group, leaf.page, stored_key<Lane>(leaf.shape, key));
+							  return (uint32_t) find_block(group, leaf.page,
+														   stored_key<Lane>(leaf.shape, key));
 						  });
 }
 
-/* The first block of a leaf that cannot hold a key or any below it; 0: all its entries are above. */
+/*
+ * The first block of a leaf that cannot hold a key or any below it; 0: all its entries are above.
+ */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
 find_end_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(leaf.shape, [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
-							  using Leaf = Layout<Lane>;
+	return with_lane<Key>(
+		leaf.shape,
+		[&](auto lane)
+		{
+			using Lane = decltype(lane);
+			using Leaf = Layout<Lane>;
 
-							  if (!reaches<Lane>(leaf.shape, Key(0), key))
-								  return UINT32_C(0);
-							  if constexpr (Leaf::bits != 0)
-							  {
-								  Lane		stored = stored_key<Lane>(leaf.shape, key);
+			if (!reaches<Lane>(leaf.shape, Key(0), key))
+				return UINT32_C(0);
+			if constexpr (Leaf::bits != 0)
+			{
+				Lane stored = stored_key<Lane>(leaf.shape, key);
 
-								  if (!is_greatest(stored))
-									  return (uint32_t) find_block(group, leaf.page, stored_after(stored)) + 1;
-							  }
-							  return (uint32_t) Leaf::blocks;
-						  });
+				if (!is_greatest(stored))
+					return (uint32_t) find_block(group, leaf.page, stored_after(stored)) + 1;
+			}
+			return (uint32_t) Leaf::blocks;
+		});
 }
 
 /* Find the places of a range; "rank" is the first leaf that can hold low. */
@@ -136,9 +143,9 @@ HD_BOTH PlaceSpan
 find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
 {
 	LeafPage<Key> leaf = read_leaf(tree, rank);
-	PlaceSpan	places;
-	uint32_t	last;
-	uint32_t	end;
+	PlaceSpan places;
+	uint32_t last;
+	uint32_t end;
 
 	places.first = rank * leaf_places + find_first_place(group, leaf, low);
 	if (low > high)
@@ -161,11 +168,10 @@ find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
 }
 
 /*
- * Where places are looked up: a function from a leaf's rank to its page.  This one asks the tree; others
- * have some leaves at hand.
+ * Where places are looked up: a function from a leaf's rank to its page.  This one asks the tree;
+ * others have some leaves at hand.
  */
-template <typename Key>
-struct TreeLeaves
+template <typename Key> struct TreeLeaves
 {
 	const Tree<Key> &tree;
 
@@ -180,15 +186,16 @@ template <typename Group, typename Leaves, typename Key>
 HD_BOTH Slots
 find_slots_at(const Group &group, const Leaves &leaf_of, uint32_t place, Key low, Key high)
 {
-	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
+	LeafBlock at = {place / leaf_places, (int) (place % leaf_places)};
 	const LeafPage<Key> leaf = leaf_of(at.rank);
 
-	return with_lane<Key>(leaf.shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape,
+						  [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
-							  int		slots = slots_of<Lane>(leaf.shape);
-							  Slots		found;
+							  int slots = slots_of<Lane>(leaf.shape);
+							  Slots found;
 
 							  found.at = at;
 							  found.block = leaf.page + Leaf::blocks_at;
@@ -198,7 +205,8 @@ find_slots_at(const Group &group, const Leaves &leaf_of, uint32_t place, Key low
 							  if (at.block < Leaf::blocks && reaches<Lane>(leaf.shape, low, high))
 							  {
 								  found.block += at.block * Leaf::block_size;
-								  found.set = find_slots(group, found.block, slots, stored_key<Lane>(leaf.shape, low),
+								  found.set = find_slots(group, found.block, slots,
+														 stored_key<Lane>(leaf.shape, low),
 														 stored_key<Lane>(leaf.shape, high));
 							  }
 							  return found;
@@ -209,12 +217,12 @@ find_slots_at(const Group &group, const Leaves &leaf_of, uint32_t place, Key low
 struct LeafBlocks
 {
 	const char *first;
-	int			blocks;
-	int			block_size;
-	int			count_at;
-	int			slots;
-	int			tids_at;
-	int			tid_bytes;
+	int blocks;
+	int block_size;
+	int count_at;
+	int slots;
+	int tids_at;
+	int tid_bytes;
 
 	/* A block; beyond the last one there are blocks without entries. */
 	HD_BOTH const char *block(uint32_t i) const
@@ -241,17 +249,23 @@ template <typename Key>
 HD_BOTH LeafBlocks
 blocks_of(const LeafPage<Key> &leaf)
 {
-	return with_lane<Key>(leaf.shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape,
+						  [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
-							  int		slots = slots_of<Lane>(leaf.shape);
+							  int slots = slots_of<Lane>(leaf.shape);
 
-							  return LeafBlocks{leaf.page + Leaf::blocks_at, Leaf::blocks, Leaf::block_size,
-								  Leaf::count_at, slots, slots * (Leaf::bits / 8), leaf.shape.tid_bytes};
+							  return LeafBlocks{leaf.page + Leaf::blocks_at,
+												Leaf::blocks,
+												Leaf::block_size,
+												Leaf::count_at,
+												slots,
+												slots * (Leaf::bits / 8),
+												leaf.shape.tid_bytes};
 						  });
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_RANGES_H */
+#endif /* HARMONIA_CUDA_RANGES_H */

@@ -1,8 +1,8 @@
 /*
  * requests.cc
- *		What a client may ask for and when, and replies; syncs.cc and searches.cc do what takes a device.  Nothing in a
- *		request or in staging memory is trusted.  A client can change its staging memory at any time, also during a
- *		request.
+ *		What a client may ask for and when, and replies; syncs.cc and searches.cc do what takes a
+ *		device.  Nothing in a request or in staging memory is trusted.  A client can change its
+ *		staging memory at any time, also during a request.
  */
 #include "service.h"
 
@@ -28,11 +28,12 @@ bool
 Staging::map(int memory, uint64_t bytes)
 {
 	struct stat attributes;
-	int			seals = fcntl(memory, F_GET_SEALS);
-	void	   *mapped;
+	int seals = fcntl(memory, F_GET_SEALS);
+	void *mapped;
 
 	/* Touching memory beyond the end of the file would kill the daemon. */
-	require(seals >= 0 && (seals & F_SEAL_SHRINK) != 0, "staging memory must be sealed against shrinking");
+	require(seals >= 0 && (seals & F_SEAL_SHRINK) != 0,
+			"staging memory must be sealed against shrinking");
 	require(fstat(memory, &attributes) == 0 && bytes > 0 && bytes <= (uint64_t) attributes.st_size,
 			"staging memory must not be smaller than announced");
 
@@ -43,7 +44,8 @@ Staging::map(int memory, uint64_t bytes)
 		return false;
 	start = (char *) mapped;
 	size = bytes;
-	pinned = budget.pinned.fetch_add(size) + size <= budget.limit && hd_device_pin(device, start, size) == HD_OK;
+	pinned = budget.pinned.fetch_add(size) + size <= budget.limit &&
+			 hd_device_pin(device, start, size) == HD_OK;
 	if (!pinned)
 		budget.pinned -= size;
 	return true;
@@ -69,7 +71,8 @@ void *
 Staging::at(uint64_t offset, uint64_t count, size_t item) const
 {
 	require(offset % staging_alignment == 0, "offsets must be multiples of 64");
-	require(offset <= size && count <= (size - offset) / item, "items must be inside staging memory");
+	require(offset <= size && count <= (size - offset) / item,
+			"items must be inside staging memory");
 	return start + offset;
 }
 
@@ -126,33 +129,39 @@ Service::all_devices() const
 DeviceSet
 Service::able_devices(const Client &client)
 {
-	IndexPointer index = client.request.operation == HP_SEARCH ? indexes.find(client.request.index) : nullptr;
+	IndexPointer index =
+		client.request.operation == HP_SEARCH ? indexes.find(client.request.index) : nullptr;
 
 	return index != nullptr ? index->holders : all_devices();
 }
 
 /*
- * Begin client.request, or the next piece of a search: check the rules, and do what needs no device.  Returns the devices
- * that have yet to perform it; "device" is one that could.  Throws BrokenRule.
+ * Begin client.request, or the next piece of a search: check the rules, and do what needs no
+ * device.  Returns the devices that have yet to perform it; "device" is one that could.  Throws
+ * BrokenRule.
  */
 DeviceSet
 Service::begin(Client &client, const Device &device)
 {
 	const HpRequest &request = client.request;
-	uint32_t	operation = request.operation;
-	bool		about_index = operation != HP_HELLO && operation != HP_MAP;
+	uint32_t operation = request.operation;
+	bool about_index = operation != HP_HELLO && operation != HP_MAP;
 
 	require(operation < HP_OPERATIONS, "unknown operation");
-	require(client.greeted == (operation != HP_HELLO), "HP_HELLO must be the first request, and only the first");
-	require((client.passed.get() >= 0) == (operation == HP_MAP), "HP_MAP, and nothing else, must come with a descriptor");
+	require(client.greeted == (operation != HP_HELLO),
+			"HP_HELLO must be the first request, and only the first");
+	require((client.passed.get() >= 0) == (operation == HP_MAP),
+			"HP_MAP, and nothing else, must come with a descriptor");
 	client.reply = {};
 	client.index = nullptr;
 	if (about_index)
 	{
 		require(request.index.unused == 0, "unused bytes of index names must be zero");
 		client.index = indexes.use(request.index);
-		require(client.sync == nullptr || client.index == client.sync, "a sync is for one index only");
-		require(client.sync == nullptr || operation == HP_DROP || (is_sync(operation) && operation != HP_SYNC_BEGIN),
+		require(client.sync == nullptr || client.index == client.sync,
+				"a sync is for one index only");
+		require(client.sync == nullptr || operation == HP_DROP ||
+					(is_sync(operation) && operation != HP_SYNC_BEGIN),
 				"during a sync only its own requests are allowed");
 		require(client.sync != nullptr || !is_sync(operation) || operation == HP_SYNC_BEGIN,
 				"sync requests need HP_SYNC_BEGIN first");
@@ -181,13 +190,13 @@ Service::begin(Client &client, const Device &device)
 }
 
 /*
- * Perform a device's share of client.request.  The copy is NULL if the device has none.  Throws BrokenRule and
- * ClientGone.  If HP_FAILED is returned, the caller ends the daemon.
+ * Perform a device's share of client.request.  The copy is NULL if the device has none.  Throws
+ * BrokenRule and ClientGone.  If HP_FAILED is returned, the caller ends the daemon.
  */
 HpStatus
 Service::perform(Worker &worker, Client &client, Copy *copy)
 {
-	uint32_t	operation = client.request.operation;
+	uint32_t operation = client.request.operation;
 
 	if (operation == HP_MAP)
 		return client.staging.map(client.passed.get(), client.request.size) ? HP_OK : HP_NO_MEMORY;
@@ -214,13 +223,13 @@ Service::perform(Worker &worker, Client &client, Copy *copy)
 }
 
 /*
- * Note what a device's share of a request has come to.  A device that has no room for a copy gives it up; if no
- * other one has a copy, there is none any more.
+ * Note what a device's share of a request has come to.  A device that has no room for a copy gives
+ * it up; if no other one has a copy, there is none any more.
  */
 void
 Service::note_result(Device &device, Client &client, HpStatus status)
 {
-	HpReply    &reply = client.reply;
+	HpReply &reply = client.reply;
 
 	if (status == HP_NO_MEMORY)
 		snprintf(reply.text, sizeof(reply.text), "%s",
@@ -242,7 +251,7 @@ Service::complete(Client &client)
 	const HpRequest &request = client.request;
 	const CopiedIndex *index = client.index.get();
 	const HdResult &found = client.progress.found;
-	HpReply    &reply = client.reply;
+	HpReply &reply = client.reply;
 
 	if (request.operation == HP_SEARCH)
 	{
@@ -292,7 +301,7 @@ Service::is_gpu() const
 DeviceSet
 Service::drop(Client &client)
 {
-	DeviceSet	holders = client.index != nullptr ? client.index->holders : 0;
+	DeviceSet holders = client.index != nullptr ? client.index->holders : 0;
 
 	if (client.sync != nullptr)
 		end_sync(client, false);
@@ -361,10 +370,11 @@ Service::make_name()
 
 	for (auto device = devices.begin(); device != devices.end();)
 	{
-		auto		first = device;
-		int			same = 0;
+		auto first = device;
+		int same = 0;
 
-		for (; device != devices.end() && strcmp(device->info.name, first->info.name) == 0; device++)
+		for (; device != devices.end() && strcmp(device->info.name, first->info.name) == 0;
+			 device++)
 			same++;
 		names += names.empty() ? "" : ", ";
 		names += same > 1 ? std::to_string(same) + " x " : "";
@@ -377,7 +387,7 @@ Service::make_name()
 HpReply
 Service::ready()
 {
-	HpReply		reply = {};
+	HpReply reply = {};
 
 	for (Device &device : devices)
 	{
@@ -393,4 +403,4 @@ Service::ready()
 	return reply;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

@@ -26,21 +26,20 @@ namespace harmonia
  * this node and the next node of its level.  The bottom level is therefore the array of
  * the leaves' low bounds, from the second leaf on.  Unused keys have the maximum value.
  */
-template <typename Key>
-struct Tree
+template <typename Key> struct Tree
 {
 	const char *pages;
-	const Key  *keys;			/* key region */
-	const uint32_t *blocks;		/* of the leaves, by rank */
-	uint32_t	leaves;
-	int			fanout;
-	int			levels;
-	void	   *stop;			/* for gives_up() */
-	uint32_t	level_start[HT_MAX_LEVELS + 1];
+	const Key *keys;        /* key region */
+	const uint32_t *blocks; /* of the leaves, by rank */
+	uint32_t leaves;
+	int fanout;
+	int levels;
+	void *stop; /* for gives_up() */
+	uint32_t level_start[HT_MAX_LEVELS + 1];
 };
 
 /* On the host, Tree.stop is an HdTicker (device_base.h). */
-bool		search_gives_up(void *stop);
+bool search_gives_up(void *stop);
 
 /*
  * Is the search to be given up?  Damaged pages and runs of equal keys can make each probe
@@ -68,14 +67,13 @@ template <int Fanout, typename Group, typename Key>
 HD_BOTH uint32_t
 find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 {
-	const int	fanout = Fanout > 0 ? Fanout : tree.fanout;
-	uint32_t	number = 0;		/* the node's number in its level */
+	const int fanout = Fanout > 0 ? Fanout : tree.fanout;
+	uint32_t number = 0; /* the node's number in its level */
 
 	for (int level = 0; level < tree.levels; level++)
 	{
-		const Key  *node = tree.keys +
-			(size_t) (tree.level_start[level] + number) * (size_t) fanout;
-		int			child = find_child<Fanout>(group, node, fanout, key);
+		const Key *node = tree.keys + (size_t) (tree.level_start[level] + number) * (size_t) fanout;
+		int child = find_child<Fanout>(group, node, fanout, key);
 
 		number = number * (uint32_t) fanout + (uint32_t) child;
 	}
@@ -98,12 +96,12 @@ template <typename Key>
 HD_BOTH uint32_t
 find_leaf_between(const Tree<Key> &tree, uint32_t first, uint32_t last, Key key)
 {
-	uint32_t	left = last - first;
+	uint32_t left = last - first;
 
 	/* Halve the remaining bounds; a step may include one more than necessary. */
 	while (left > 0)
 	{
-		uint32_t	step = (left + 1) / 2;
+		uint32_t step = (left + 1) / 2;
 
 		first += leaf_bounds(tree)[first + step - 1] < key ? step : 0;
 		left -= step;
@@ -120,11 +118,10 @@ goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 }
 
 /* A leaf's page, and what it says of itself. */
-template <typename Key>
-struct LeafPage
+template <typename Key> struct LeafPage
 {
 	const char *page;
-	Shape<Key>	shape;
+	Shape<Key> shape;
 };
 
 template <typename Key>
@@ -139,18 +136,18 @@ read_leaf(const Tree<Key> &tree, uint32_t rank)
 /* A block of a leaf, from which a search goes on. */
 struct LeafBlock
 {
-	uint32_t	rank;			/* of the leaf */
-	int			block;
+	uint32_t rank; /* of the leaf */
+	int block;
 };
 
 /* The slots of a block in which a search has found entries. */
 struct Slots
 {
-	LeafBlock	at;
+	LeafBlock at;
 	const char *block;
-	uint32_t	set;
-	int			tids_at;
-	int			tid_bytes;
+	uint32_t set;
+	int tids_at;
+	int tid_bytes;
 
 	HD_BOTH uint64_t tid(int slot) const
 	{
@@ -164,13 +161,12 @@ HD_BOTH LeafBlock
 first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
 	LeafPage<Key> leaf = read_leaf(tree, rank);
-	LeafBlock	at;
+	LeafBlock at;
 
 	at.rank = rank;
-	at.block = with_lane<Key>(leaf.shape, [&](auto lane)
-							  {
-								  return find_block(group, leaf.page, stored_key<decltype(lane)>(leaf.shape, key));
-							  });
+	at.block = with_lane<Key>(
+		leaf.shape, [&](auto lane)
+		{ return find_block(group, leaf.page, stored_key<decltype(lane)>(leaf.shape, key)); });
 	return at;
 }
 
@@ -184,9 +180,9 @@ find_entries_in_leaf(const Group &group, const char *page, const Shape<Key> &sha
 					 Key key, Visit visit)
 {
 	using Leaf = Layout<Lane>;
-	Lane		stored = stored_key<Lane>(shape, key);
-	int			slots = slots_of<Lane>(shape);
-	Slots		found;
+	Lane stored = stored_key<Lane>(shape, key);
+	int slots = slots_of<Lane>(shape);
+	Slots found;
 
 	if (!reaches<Lane>(shape, key, key))
 		return true;
@@ -219,11 +215,11 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, V
 	for (;;)
 	{
 		LeafPage<Key> leaf = read_leaf(tree, at.rank);
-		bool		more = with_lane<Key>(leaf.shape, [&](auto lane)
-										  {
-											  return find_entries_in_leaf<decltype(lane)>(group, leaf.page, leaf.shape,
-																						  at, key, visit);
-										  });
+		bool more = with_lane<Key>(leaf.shape,
+								   [&](auto lane) {
+									   return find_entries_in_leaf<decltype(lane)>(
+										   group, leaf.page, leaf.shape, at, key, visit);
+								   });
 
 		if (!more || !goes_on(tree, at.rank, key) || gives_up(group, tree))
 			return;
@@ -247,15 +243,17 @@ HD_BOTH uint64_t
 number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
 	LeafPage<Key> leaf = read_leaf(tree, at.rank);
-	uint32_t	set = with_lane<Key>(leaf.shape, [&](auto lane)
-									 {
-										 using Lane = decltype(lane);
-										 const char *block = leaf.page + Layout<Lane>::blocks_at +
-											 at.block * Layout<Lane>::block_size;
-										 Lane		stored = stored_key<Lane>(leaf.shape, key);
+	uint32_t set = with_lane<Key>(leaf.shape,
+								  [&](auto lane)
+								  {
+									  using Lane = decltype(lane);
+									  const char *block = leaf.page + Layout<Lane>::blocks_at +
+														  at.block * Layout<Lane>::block_size;
+									  Lane stored = stored_key<Lane>(leaf.shape, key);
 
-										 return find_slots(group, block, slots_of<Lane>(leaf.shape), stored, stored);
-									 });
+									  return find_slots(group, block, slots_of<Lane>(leaf.shape),
+														stored, stored);
+								  });
 
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
@@ -265,21 +263,21 @@ constexpr uint32_t found_max = UINT32_C(1) << 31;
 
 struct Found
 {
-	uint32_t	count;			/* found_max, or a few more: at least */
-	uint64_t	first;			/* tid of the lowest entry; 0 if there is none */
-	LeafBlock	first_block;	/* of the first entry */
+	uint32_t count;        /* found_max, or a few more: at least */
+	uint64_t first;        /* tid of the lowest entry; 0 if there is none */
+	LeafBlock first_block; /* of the first entry */
 };
 
 /* The lowest tid of some entries. */
 HD_BOTH uint64_t
 lowest_tid(const Slots &slots)
 {
-	uint32_t	rest = slots.set & (slots.set - 1);
-	uint64_t	lowest = slots.tid(lowest_bit(slots.set));
+	uint32_t rest = slots.set & (slots.set - 1);
+	uint64_t lowest = slots.tid(lowest_bit(slots.set));
 
 	for (; rest != 0; rest &= rest - 1)
 	{
-		uint64_t	tid = slots.tid(lowest_bit(rest));
+		uint64_t tid = slots.tid(lowest_bit(rest));
 
 		lowest = tid < lowest ? tid : lowest;
 	}
@@ -293,36 +291,40 @@ template <typename Key>
 HD_BOTH Found
 find_in_block(const char *page, const Shape<Key> &shape, LeafBlock at, Key key)
 {
-	return with_lane<Key>(shape, [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
-							  using Leaf = Layout<Lane>;
-							  Found		found = {};
+	return with_lane<Key>(
+		shape,
+		[&](auto lane)
+		{
+			using Lane = decltype(lane);
+			using Leaf = Layout<Lane>;
+			Found found = {};
 
-							  /* In class 0, a search for the leaf's key goes on to its last block. */
-							  if constexpr (Leaf::bits != 0)
-							  {
-								  Slots		slots;
-								  int		room = slots_of<Lane>(shape);
+			/*
+							   * In class 0, a search for the leaf's key goes on to its last block.
+							   */
+			if constexpr (Leaf::bits != 0)
+			{
+				Slots slots;
+				int room = slots_of<Lane>(shape);
 
-								  if (!reaches<Lane>(shape, key, key))
-									  return found;
-								  if (at.block >= Leaf::blocks)
-									  at.block = Leaf::blocks - 1;	/* separators descend: a damaged page */
-								  slots.at = at;
-								  slots.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
-								  slots.set = find_equal_slots(slots.block, room, stored_key<Lane>(shape, key));
-								  slots.tids_at = room * (Leaf::bits / 8);
-								  slots.tid_bytes = shape.tid_bytes;
-								  if (slots.set != 0)
-								  {
-									  found.count = (uint32_t) count_bits(slots.set);
-									  found.first = lowest_tid(slots);
-									  found.first_block = at;
-								  }
-							  }
-							  return found;
-						  });
+				if (!reaches<Lane>(shape, key, key))
+					return found;
+				if (at.block >= Leaf::blocks)
+					at.block = Leaf::blocks - 1; /* separators descend: a damaged page */
+				slots.at = at;
+				slots.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
+				slots.set = find_equal_slots(slots.block, room, stored_key<Lane>(shape, key));
+				slots.tids_at = room * (Leaf::bits / 8);
+				slots.tid_bytes = shape.tid_bytes;
+				if (slots.set != 0)
+				{
+					found.count = (uint32_t) count_bits(slots.set);
+					found.first = lowest_tid(slots);
+					found.first_block = at;
+				}
+			}
+			return found;
+		});
 }
 
 /* Summarise the hits of a key; "rank" is the first leaf that can hold it. */
@@ -330,7 +332,7 @@ template <typename Group, typename Key>
 HD_BOTH Found
 find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
-	Found		found = {};
+	Found found = {};
 
 	find_entries(group, tree, first_block_in_leaf(group, tree, rank, key), key,
 				 [&](const Slots &slots)
@@ -363,9 +365,10 @@ template <typename Group, typename Key, typename Put>
 HD_BOTH void
 find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, Put put)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
-	find_entries(group, tree, at, key, [&](const Slots &slots)
+	find_entries(group, tree, at, key,
+				 [&](const Slots &slots)
 				 {
 					 for (uint32_t rest = slots.set; rest != 0; rest &= rest - 1)
 						 put(n++, slots.tid(lowest_bit(rest)));
@@ -379,18 +382,18 @@ find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, Put 
 struct PageMap
 {
 	const uint32_t *words;
-	uint32_t	pages;
+	uint32_t pages;
 
 	HD_BOTH bool counts(uint64_t tid) const
 	{
 		constexpr uint32_t max_offset = HT_PAGE_SIZE / sizeof(uint32_t);
-		uint64_t	page = tid >> 16;
-		uint32_t	offset = (uint32_t) (tid & 0xFFFF);
+		uint64_t page = tid >> 16;
+		uint32_t offset = (uint32_t) (tid & 0xFFFF);
 
 		return page < pages && offset - 1 < max_offset && (words[page / 32] >> page % 32 & 1) != 0;
 	}
 };
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_SEARCH_H */
+#endif /* HARMONIA_CUDA_SEARCH_H */

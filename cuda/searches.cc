@@ -45,8 +45,8 @@ Service::piece_of(const Client &client) const
 void
 Service::note_piece(Client &client, uint32_t probes, int64_t time)
 {
-	double		share = (double) piece_us / (double) std::max(time, (int64_t) 1);
-	uint32_t	next = (uint32_t) std::min(probes * std::min(share, (double) piece_growth), 1e9);
+	double share = (double) piece_us / (double) std::max(time, (int64_t) 1);
+	uint32_t next = (uint32_t) std::min(probes * std::min(share, (double) piece_growth), 1e9);
 
 	client.piece = std::max(time > piece_us ? next : std::max(next, piece_of(client)), piece_min());
 }
@@ -59,15 +59,15 @@ HpStatus
 Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 {
 	SearchProgress &progress = client.progress;
-	HdResult   &sum = progress.found;
-	uint32_t	first = progress.probes;
-	uint32_t	n = batch.count - first;
-	uint64_t	stored = sum.hits - sum.counted;
-	bool		has_room = sum.hits <= batch.room;
-	size_t		width = (size_t) copy->of->width;
-	int64_t		begin = now_us();
-	HdResult	result;
-	HdStatus	searched;
+	HdResult &sum = progress.found;
+	uint32_t first = progress.probes;
+	uint32_t n = batch.count - first;
+	uint64_t stored = sum.hits - sum.counted;
+	bool has_room = sum.hits <= batch.room;
+	size_t width = (size_t) copy->of->width;
+	int64_t begin = now_us();
+	HdResult result;
+	HdStatus searched;
 
 	/* That equal points count as one cannot be said of pieces. */
 	if (!batch.distinct && n > piece_of(client))
@@ -88,8 +88,9 @@ Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 		if (batch.keys != nullptr)
 			batch.keys = (char *) batch.keys + stored * width;
 	}
-	searched = client.alone ? worker.device.copies.search_alone(copy, batch, &result) :
-		worker.device.copies.search(worker.lane, copy, batch, &result, &worker.crowded);
+	searched = client.alone ?
+				   worker.device.copies.search_alone(copy, batch, &result) :
+				   worker.device.copies.search(worker.lane, copy, batch, &result, &worker.crowded);
 	if (searched == HD_NO_MEMORY && !client.alone)
 	{
 		/* The device is crowded, so it is repeated alone. */
@@ -122,7 +123,7 @@ void
 Service::note_found(Client &client, uint32_t probes, const HdResult &result)
 {
 	SearchProgress &progress = client.progress;
-	HdResult   &sum = progress.found;
+	HdResult &sum = progress.found;
 
 	sum.hits += result.hits;
 	sum.counted += result.counted;
@@ -134,7 +135,9 @@ Service::note_found(Client &client, uint32_t probes, const HdResult &result)
 static HpStatus
 outcome(const Client &client)
 {
-	return !client.unfinished && client.progress.found.hits > client.request.search.room ? HP_NO_ROOM : HP_OK;
+	return !client.unfinished && client.progress.found.hits > client.request.search.room ?
+			   HP_NO_ROOM :
+			   HP_OK;
 }
 
 /* Can a search be made?  If not, the reply says why. */
@@ -143,11 +146,14 @@ Service::may_search(Client &client)
 {
 	const HpSearch &wanted = client.request.search;
 
-	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1 &&
-			wanted.with_keys <= 1 && wanted.unused == 0, "flags must be 0 or 1, and unused bytes zero");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 &&
+				wanted.by_block <= 1 && wanted.with_keys <= 1 && wanted.unused == 0,
+			"flags must be 0 or 1, and unused bytes zero");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
-	require(!wanted.by_block || (wanted.map_pages == 0 && !wanted.tids_only), "only pairs without a map have an order");
-	require(!wanted.with_keys || (wanted.is_range && wanted.map_pages == 0 && !wanted.by_block && !wanted.tids_only),
+	require(!wanted.by_block || (wanted.map_pages == 0 && !wanted.tids_only),
+			"only pairs without a map have an order");
+	require(!wanted.with_keys ||
+				(wanted.is_range && wanted.map_pages == 0 && !wanted.by_block && !wanted.tids_only),
 			"only pairs of ranges have keys, without a map and in no order");
 	if (client.index == nullptr)
 		client.reply.status = HP_UNKNOWN;
@@ -160,7 +166,7 @@ make_batch(const Client &client, const Copy *copy)
 {
 	const HpSearch &wanted = client.request.search;
 	const Staging &staging = client.staging;
-	HdBatch		batch = {};
+	HdBatch batch = {};
 
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->of->width);
 	if (wanted.is_range)
@@ -171,8 +177,8 @@ make_batch(const Client &client, const Copy *copy)
 	if (wanted.with_keys)
 		batch.keys = staging.at(wanted.keys_at, wanted.room, (size_t) copy->of->width);
 	if (wanted.map_pages > 0)
-		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
-												  sizeof(uint32_t));
+		batch.map = (const uint32_t *) staging.at(
+			wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32, sizeof(uint32_t));
 	if (wanted.map_pages > 0 && !wanted.tids_only)
 		batch.counts = (uint32_t *) staging.at(wanted.counts_at, wanted.count, sizeof(uint32_t));
 	batch.map_pages = wanted.map_pages;
@@ -189,7 +195,7 @@ make_batch(const Client &client, const Copy *copy)
 HpStatus
 Service::search(Worker &worker, Client &client, Copy *copy)
 {
-	HpStatus	found = search_piece(worker, client, copy, make_batch(client, copy));
+	HpStatus found = search_piece(worker, client, copy, make_batch(client, copy));
 
 	return found == HP_OK ? outcome(client) : found;
 }
@@ -200,11 +206,12 @@ Service::joins(const Client &client, const Copy *copy) const
 {
 	const SearchProgress &progress = client.progress;
 
-	if (client.slow || progress.by_itself || progress.probes > 0 || client.request.search.count > piece_of(client))
+	if (client.slow || progress.by_itself || progress.probes > 0 ||
+		client.request.search.count > piece_of(client))
 		return false;
 	try
 	{
-		HdBatch		batch = make_batch(client, copy);
+		HdBatch batch = make_batch(client, copy);
 
 		return hd_index_joins(copy->index, &batch) != 0;
 	}
@@ -216,22 +223,24 @@ Service::joins(const Client &client, const Copy *copy) const
 }
 
 /*
- * Search for all clients of a party at once.  If that comes to nothing, for whatever reason, each is searched by
- * itself: so a client that leaves, or whose search takes longer than it should, is nobody else's trouble.
+ * Search for all clients of a party at once.  If that comes to nothing, for whatever reason, each
+ * is searched by itself: so a client that leaves, or whose search takes longer than it should, is
+ * nobody else's trouble.
  */
 void
 Service::search_together(Worker &worker, Party &party, const Copy *copy)
 {
-	HdBatch		batches[HD_TOGETHER_MAX];
-	HdResult	results[HD_TOGETHER_MAX];
-	HdStatus	searched;
+	HdBatch batches[HD_TOGETHER_MAX];
+	HdResult results[HD_TOGETHER_MAX];
+	HdStatus searched;
 
 	for (int i = 0; i < party.count; i++)
 		batches[i] = make_batch(*party.clients[i], copy);
-	searched = worker.device.copies.search_together(worker.lane, copy, batches, party.count, results, &worker.crowded);
+	searched = worker.device.copies.search_together(worker.lane, copy, batches, party.count,
+													results, &worker.crowded);
 	for (int i = 0; i < party.count; i++)
 	{
-		Client	   &client = *party.clients[i];
+		Client &client = *party.clients[i];
 
 		if (searched == HD_OK)
 			note_found(client, batches[i].count, results[i]);
@@ -241,4 +250,4 @@ Service::search_together(Worker &worker, Party &party, const Copy *copy)
 	}
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

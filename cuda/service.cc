@@ -49,8 +49,10 @@ Descriptor::set(int descriptor)
 	fd = descriptor;
 }
 
-Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64_t host_memory_limit)
-	: pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
+Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit,
+				 uint64_t host_memory_limit)
+	: pins{std::min(pinned_max,
+					(uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
 {
 	struct rlimit descriptors;
 	const char *piece = getenv("HARMONIA_PIECE");
@@ -60,9 +62,12 @@ Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64
 	clients_max = clients_limit;
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
 	{
-		rlim_t		own = descriptors.rlim_cur;
+		rlim_t own = descriptors.rlim_cur;
 
-		/* Each client takes two descriptors, and the usual limit has room for fewer than a server has sessions. */
+		/*
+		 * Each client takes two descriptors, and the usual limit has room for fewer than a server
+		 * has sessions.
+		 */
 		descriptors.rlim_cur = descriptors.rlim_max;
 		if (setrlimit(RLIMIT_NOFILE, &descriptors) != 0)
 			descriptors.rlim_cur = own;
@@ -97,9 +102,9 @@ bool
 Service::listen()
 {
 	struct sockaddr_un address = {};
-	int			fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	mode_t		mask;
-	int			bound;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	mode_t mask;
+	int bound;
 
 	listener.set(fd);
 	if (fd < 0)
@@ -119,8 +124,9 @@ Service::listen()
 int64_t
 now_us()
 {
-	return std::chrono::duration_cast<std::chrono::microseconds>
-		(std::chrono::steady_clock::now().time_since_epoch()).count();
+	return std::chrono::duration_cast<std::chrono::microseconds>(
+			   std::chrono::steady_clock::now().time_since_epoch())
+		.count();
 }
 
 void
@@ -170,7 +176,7 @@ Service::remove_gone(std::list<Client> &gone)
 {
 	for (auto i = clients.begin(); i != clients.end();)
 	{
-		auto		client = i++;
+		auto client = i++;
 
 		if (client->gone && !client->begun())
 			gone.splice(gone.end(), clients, client);
@@ -178,8 +184,8 @@ Service::remove_gone(std::list<Client> &gone)
 }
 
 /*
- * Receive messages, and wait for some if the thread has nothing else to do.  Only the thread that does this removes
- * clients, so the others' descriptors stay what they are meanwhile.
+ * Receive messages, and wait for some if the thread has nothing else to do.  Only the thread that
+ * does this removes clients, so the others' descriptors stay what they are meanwhile.
  */
 void
 Service::look(Held &held, Worker &worker)
@@ -187,9 +193,9 @@ Service::look(Held &held, Worker &worker)
 	std::vector<struct pollfd> polled;
 	std::vector<Client *> owners;
 	std::list<Client> gone;
-	int			timeout = look_timeout(worker);
-	int			events;
-	uint64_t	nudges;
+	int timeout = look_timeout(worker);
+	int events;
+	uint64_t nudges;
 
 	/* It may find something for others to do, and not be there to tell them later. */
 	if (timeout != 0)
@@ -201,10 +207,11 @@ Service::look(Held &held, Worker &worker)
 	for (Client &client : clients)
 	{
 		/*
-		 * A client with a request sends nothing, as a rule; and it may have its reply before this poll
-		 * ends.
+		 * A client with a request sends nothing, as a rule; and it may have its reply before this
+		 * poll ends.
 		 */
-		polled.push_back({client.gone ? -1 : client.connection.get(), (short) (client.early ? 0 : POLLIN), 0});
+		polled.push_back(
+			{client.gone ? -1 : client.connection.get(), (short) (client.early ? 0 : POLLIN), 0});
 		owners.push_back(&client);
 	}
 	looking = true;
@@ -232,14 +239,14 @@ Service::look(Held &held, Worker &worker)
 }
 
 /*
- * Receive a ping of the supervisor, if there is one.  Returns false if its connection has ended.  Each device that works
- * has to give a sign of life, on each lane in use, before it is answered.
+ * Receive a ping of the supervisor, if there is one.  Returns false if its connection has ended.
+ * Each device that works has to give a sign of life, on each lane in use, before it is answered.
  */
 bool
 Service::receive_ping()
 {
-	char		ping;
-	ssize_t		received = recv(control, &ping, sizeof(ping), MSG_DONTWAIT);
+	char ping;
+	ssize_t received = recv(control, &ping, sizeof(ping), MSG_DONTWAIT);
 
 	if (received < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
@@ -254,7 +261,7 @@ Service::receive_ping()
 void
 Service::answer_ping()
 {
-	HpReply		reply = {};
+	HpReply reply = {};
 
 	if (!pinged)
 		return;
@@ -287,9 +294,9 @@ Service::notice(Client &client, short events)
 void
 Service::accept()
 {
-	Descriptor	accepted(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	Descriptor accepted(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 	struct ucred peer;
-	socklen_t	size = sizeof(peer);
+	socklen_t size = sizeof(peer);
 
 	if (accepted.get() < 0)
 	{
@@ -306,7 +313,8 @@ Service::accept()
 	}
 	if (clients.size() >= clients_max)
 	{
-		fprintf(stderr, "harmonia_gpud: rejected a client: there are already %zu clients\n", clients.size());
+		fprintf(stderr, "harmonia_gpud: rejected a client: there are already %zu clients\n",
+				clients.size());
 		return;
 	}
 	try
@@ -328,14 +336,14 @@ Service::receive(Client &client)
 	union
 	{
 		struct cmsghdr header;
-		char		bytes[CMSG_SPACE(descriptors_max * sizeof(int))];
-	}			control;
-	HpRequest	request;
+		char bytes[CMSG_SPACE(descriptors_max * sizeof(int))];
+	} control;
+	HpRequest request;
 	struct iovec part = {&request, sizeof(request)};
 	struct msghdr message = {};
-	Descriptor	passed;
-	int			descriptors = 0;
-	ssize_t		length;
+	Descriptor passed;
+	int descriptors = 0;
+	ssize_t length;
 
 	message.msg_iov = &part;
 	message.msg_iovlen = 1;
@@ -344,14 +352,14 @@ Service::receive(Client &client)
 	length = recvmsg(client.connection.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	for (struct cmsghdr *header = length >= 0 ? CMSG_FIRSTHDR(&message) : nullptr; header != nullptr;
-		 header = CMSG_NXTHDR(&message, header))
+	for (struct cmsghdr *header = length >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+		 header != nullptr; header = CMSG_NXTHDR(&message, header))
 	{
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int))
 		{
-			int			descriptor;
+			int descriptor;
 
 			/* Keep only the last descriptor; set() closes the previous one. */
 			memcpy(&descriptor, CMSG_DATA(header) + at, sizeof(int));
@@ -367,7 +375,9 @@ Service::receive(Client &client)
 	if (length != sizeof(request) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
 		descriptors > 1)
 	{
-		fprintf(stderr, "harmonia_gpud: closed a connection: it sent a message of %zd bytes with %d descriptors\n",
+		fprintf(stderr,
+				"harmonia_gpud: closed a connection: it sent a message of %zd bytes with %d "
+				"descriptors\n",
 				length, descriptors);
 		close(client);
 		return;
@@ -383,14 +393,15 @@ Service::receive(Client &client)
 void
 Service::finish(Client &client)
 {
-	HpReply    &reply = client.reply;
+	HpReply &reply = client.reply;
 
 	client.progress.time += client.longest;
 	client.longest = 0;
 	client.heard = now_ms();
 	if (!client.broken.empty() && !client.gone)
 	{
-		fprintf(stderr, "harmonia_gpud: closed a connection that broke a rule: %s\n", client.broken.c_str());
+		fprintf(stderr, "harmonia_gpud: closed a connection that broke a rule: %s\n",
+				client.broken.c_str());
 		close(client);
 	}
 	if (client.gone)
@@ -412,7 +423,8 @@ Service::finish(Client &client)
 	if (client.early)
 		wake_looker();
 	client.early = false;
-	if (send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(reply))
+	if (send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+		sizeof(reply))
 		close(client);
 }
 
@@ -420,14 +432,17 @@ Service::finish(Client &client)
 void
 Service::fail(const Worker &worker, const Client &client)
 {
-	HpReply		reply = {};
+	HpReply reply = {};
 
 	reply.status = HP_FAILED;
 	describe(&reply, nullptr, hd_device_error(worker.uses));
 	fprintf(stderr, "harmonia_gpud: device %d: %s\n", worker.device.number, reply.text);
 	(void) !send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
 
-	/* Do not clean up: the failed driver might crash or hang.  Nor do other devices matter: see run(). */
+	/*
+	 * Do not clean up: the failed driver might crash or hang.  Nor do other devices matter: see
+	 * run().
+	 */
 	_exit(1);
 }
 
@@ -437,7 +452,7 @@ Service::fail(const Worker &worker, const Client &client)
 void
 Service::tell_waiting()
 {
-	HpReply		reply = {};
+	HpReply reply = {};
 
 	reply.status = HP_WAITING;
 	for (Client &client : clients)
@@ -460,17 +475,18 @@ Service::end_stalled_syncs()
 {
 	for (Client &client : clients)
 	{
-		if (client.sync == nullptr || client.ready || client.begun() || now_ms() - client.heard < HP_SYNC_IDLE_MS ||
-			!is_waited_for(client))
+		if (client.sync == nullptr || client.ready || client.begun() ||
+			now_ms() - client.heard < HP_SYNC_IDLE_MS || !is_waited_for(client))
 			continue;
-		fprintf(stderr, "harmonia_gpud: closed a connection: its client stopped in a sync that others wait for\n");
+		fprintf(stderr, "harmonia_gpud: closed a connection: its client stopped in a sync that "
+						"others wait for\n");
 		close(client);
 	}
 }
 
 /*
- * Close a client's connection.  A sync that it has not ended takes the copies with it, but not before all devices
- * have left off performing its request.
+ * Close a client's connection.  A sync that it has not ended takes the copies with it, but not
+ * before all devices have left off performing its request.
  */
 void
 Service::close(Client &client)
@@ -483,4 +499,4 @@ Service::close(Client &client)
 		end_sync(client, false);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

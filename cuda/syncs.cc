@@ -1,7 +1,7 @@
 /*
  * syncs.cc
- *		Syncs: clients bring the copies of an index up to date.  What a client sends is taken out of staging memory
- *		before it is checked.
+ *		Syncs: clients bring the copies of an index up to date.  What a client sends is taken out of
+ *		staging memory before it is checked.
  */
 #include "service.h"
 
@@ -25,9 +25,11 @@ Service::sync_begin(Client &client)
 	const HpRequest &request = client.request;
 
 	require(request.create <= 1, "flags must be 0 or 1");
-	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64 || request.width == HT_WIDTH128,
+	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64 ||
+				request.width == HT_WIDTH128,
 			"keys must have 32, 64 or 128 bits");
-	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is out of range");
+	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT,
+			"the fanout is out of range");
 	if (client.index == nullptr && !request.create)
 	{
 		client.reply.status = HP_UNKNOWN;
@@ -35,10 +37,12 @@ Service::sync_begin(Client &client)
 	}
 	if (client.index == nullptr)
 	{
-		client.index = indexes.create(request.index, (HtWidth) request.width, (int) request.fanout, all_devices());
+		client.index = indexes.create(request.index, (HtWidth) request.width, (int) request.fanout,
+									  all_devices());
 		client.reply.created = 1;
 	}
-	require(request.width == (uint32_t) client.index->width && request.fanout == (uint32_t) client.index->fanout,
+	require(request.width == (uint32_t) client.index->width &&
+				request.fanout == (uint32_t) client.index->fanout,
 			"an index must keep its key width and fanout");
 	client.index->in_sync = true;
 	client.sync = client.index;
@@ -50,7 +54,8 @@ Service::sync_begin(Client &client)
 HpStatus
 Service::make_copy(Worker &worker, Client &client, Copy *copy)
 {
-	return copy == nullptr ? status(worker, worker.device.copies.create(client.index, &copy)) : HP_OK;
+	return copy == nullptr ? status(worker, worker.device.copies.create(client.index, &copy)) :
+							 HP_OK;
 }
 
 /* Write pages or lines, depending on the size of an item. */
@@ -58,20 +63,21 @@ HpStatus
 Service::sync_write(Worker &worker, Client &client, Copy *copy, size_t item)
 {
 	const HpRequest &request = client.request;
-	const uint32_t *from = (const uint32_t *) client.staging.at(request.numbers_at, request.count,
-																sizeof(uint32_t));
+	const uint32_t *from =
+		(const uint32_t *) client.staging.at(request.numbers_at, request.count, sizeof(uint32_t));
 	const char *items = (const char *) client.staging.at(request.data_at, request.count, item);
 	std::vector<uint32_t> numbers(std::min(request.count, numbers_max));
-	HdStatus	written = HD_OK;
+	HdStatus written = HD_OK;
 
 	for (uint64_t first = 0; first < request.count && written == HD_OK; first += numbers_max)
 	{
-		uint32_t	n = (uint32_t) std::min(request.count - first, (uint64_t) numbers_max);
+		uint32_t n = (uint32_t) std::min(request.count - first, (uint64_t) numbers_max);
 
 		memcpy(numbers.data(), from + first, n * sizeof(uint32_t));
-		written = item == HP_LINE_SIZE ?
-			worker.device.copies.write_lines(copy, numbers.data(), items + first * item, n) :
-			worker.device.copies.write_pages(copy, numbers.data(), items + first * item, n);
+		written =
+			item == HP_LINE_SIZE ?
+				worker.device.copies.write_lines(copy, numbers.data(), items + first * item, n) :
+				worker.device.copies.write_pages(copy, numbers.data(), items + first * item, n);
 	}
 	return status(worker, written);
 }
@@ -93,7 +99,8 @@ narrow_leaf(const HpLeaf &leaf, HdLeaf *to)
 static void
 narrow_leaf(const HpNewLeaf &leaf, HdNewLeaf *to)
 {
-	*to = {narrow_bound(leaf.low), leaf.is_last ? HtEntry{} : narrow_bound(leaf.high), leaf.block, leaf.is_last};
+	*to = {narrow_bound(leaf.low), leaf.is_last ? HtEntry{} : narrow_bound(leaf.high), leaf.block,
+		   leaf.is_last};
 }
 
 static void
@@ -105,8 +112,12 @@ wide_leaf(const HpLeaf &leaf, HdWideLeaf *to)
 static void
 wide_leaf(const HpNewLeaf &leaf, HdWideNewLeaf *to)
 {
-	*to = {{leaf.low.key[0], leaf.low.key[1]}, leaf.low.tid, {leaf.high.key[0], leaf.high.key[1]}, leaf.high.tid,
-		leaf.block, leaf.is_last};
+	*to = {{leaf.low.key[0], leaf.low.key[1]},
+		   leaf.low.tid,
+		   {leaf.high.key[0], leaf.high.key[1]},
+		   leaf.high.tid,
+		   leaf.block,
+		   leaf.is_last};
 }
 
 static void
@@ -124,13 +135,13 @@ check_leaf(const HpNewLeaf &leaf)
 /* Copy leaves out of staging memory, then check each and convert it. */
 template <typename Leaf, typename From>
 static std::vector<Leaf>
-take_leaves(const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
+take_leaves(const From *from, uint32_t count, void (*convert)(const From &, Leaf *))
 {
 	std::vector<Leaf> leaves(count);
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		From		leaf = from[i];
+		From leaf = from[i];
 
 		check_leaf(leaf);
 		convert(leaf, &leaves[i]);
@@ -142,26 +153,31 @@ HpStatus
 Service::sync_leaves(Worker &worker, Client &client, Copy *copy)
 {
 	const HpRequest &request = client.request;
-	const HpLeaf *from = (const HpLeaf *) client.staging.at(request.data_at, request.count,
-															sizeof(HpLeaf));
+	const HpLeaf *from =
+		(const HpLeaf *) client.staging.at(request.data_at, request.count, sizeof(HpLeaf));
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdWideLeaf>(from, request.count, wide_leaf)));
-	return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdLeaf>(from, request.count, narrow_leaf)));
+		return status(worker, worker.device.copies.set_leaves(
+								  copy, take_leaves<HdWideLeaf>(from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.set_leaves(
+							  copy, take_leaves<HdLeaf>(from, request.count, narrow_leaf)));
 }
 
 HpStatus
 Service::sync_new_leaves(Worker &worker, Client &client, Copy *copy)
 {
 	const HpRequest &request = client.request;
-	const HpNewLeaf *from = (const HpNewLeaf *) client.staging.at(request.data_at, request.count,
-																  sizeof(HpNewLeaf));
+	const HpNewLeaf *from =
+		(const HpNewLeaf *) client.staging.at(request.data_at, request.count, sizeof(HpNewLeaf));
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(from, request.count, wide_leaf)));
-	return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdNewLeaf>(from, request.count, narrow_leaf)));
+		return status(worker,
+					  worker.device.copies.add_leaves(
+						  copy, take_leaves<HdWideNewLeaf>(from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.add_leaves(
+							  copy, take_leaves<HdNewLeaf>(from, request.count, narrow_leaf)));
 }
 
 /* End the client's sync, if it is in one.  Without "keep" the copies are dropped. */
@@ -178,4 +194,4 @@ Service::end_sync(Client &client, bool keep)
 		drop_index(index);
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */

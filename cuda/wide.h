@@ -21,7 +21,7 @@ namespace harmonia
 /* An unsigned number of 128 bits; arithmetic is modulo its range. */
 struct Wide
 {
-	uint64_t	words[2];
+	uint64_t words[2];
 
 	Wide() = default;
 	HD_BOTH Wide(uint64_t low)
@@ -47,7 +47,7 @@ struct Wide
 HD_BOTH bool
 operator==(const Wide &a, const Wide &b)
 {
-	uint64_t	different = 0;
+	uint64_t different = 0;
 
 	for (int i = 0; i < 2; i++)
 		different |= a.words[i] ^ b.words[i];
@@ -57,7 +57,7 @@ operator==(const Wide &a, const Wide &b)
 HD_BOTH bool
 operator<(const Wide &a, const Wide &b)
 {
-	bool		less = false;
+	bool less = false;
 
 	for (int i = 0; i < 2; i++)
 		less = a.words[i] < b.words[i] || (a.words[i] == b.words[i] && less);
@@ -86,11 +86,11 @@ HD_BOTH Wide
 operator+(const Wide &a, const Wide &b)
 {
 	Wide sum;
-	uint64_t	carry = 0;
+	uint64_t carry = 0;
 
 	for (int i = 0; i < 2; i++)
 	{
-		uint64_t	word = a.words[i] + carry;
+		uint64_t word = a.words[i] + carry;
 
 		carry = word < carry;
 		sum.words[i] = word + b.words[i];
@@ -103,11 +103,11 @@ HD_BOTH Wide
 operator-(const Wide &a, const Wide &b)
 {
 	Wide difference;
-	uint64_t	borrow = 0;
+	uint64_t borrow = 0;
 
 	for (int i = 0; i < 2; i++)
 	{
-		uint64_t	word = a.words[i] - b.words[i];
+		uint64_t word = a.words[i] - b.words[i];
 
 		difference.words[i] = word - borrow;
 		borrow = (a.words[i] < b.words[i]) + (word < borrow);
@@ -163,8 +163,8 @@ operator<<(const Wide &a, int shift)
 
 	for (int i = 0; i < 2; i++)
 	{
-		uint64_t	high = 0;
-		uint64_t	low = 0;
+		uint64_t high = 0;
+		uint64_t low = 0;
 
 		for (int j = 0; j < 2; j++)
 		{
@@ -184,8 +184,8 @@ operator>>(const Wide &a, int shift)
 
 	for (int i = 0; i < 2; i++)
 	{
-		uint64_t	low = 0;
-		uint64_t	high = 0;
+		uint64_t low = 0;
+		uint64_t high = 0;
 
 		/* No index depends on the shift, so that words stay in registers. */
 		for (int j = 0; j < 2; j++)
@@ -199,8 +199,7 @@ operator>>(const Wide &a, int shift)
 }
 
 /* The greatest key of a type. */
-template <typename Key>
-struct KeyLimits
+template <typename Key> struct KeyLimits
 {
 	static HD_BOTH Key max()
 	{
@@ -208,8 +207,7 @@ struct KeyLimits
 	}
 };
 
-template <>
-struct KeyLimits<Wide>
+template <> struct KeyLimits<Wide>
 {
 	static HD_BOTH Wide max()
 	{
@@ -235,7 +233,7 @@ bit_length(uint64_t key)
 HD_BOTH int
 bit_length(const Wide &key)
 {
-	int			length = 0;
+	int length = 0;
 
 	for (int i = 0; i < 2; i++)
 		length = key.words[i] != 0 ? 64 * i + bit_length(key.words[i]) : length;
@@ -253,6 +251,6 @@ key_of(const AnyKey &key)
 	return (Key) key;
 }
 
-}								/* namespace harmonia */
+} /* namespace harmonia */
 
-#endif							/* HARMONIA_CUDA_WIDE_H */
+#endif /* HARMONIA_CUDA_WIDE_H */

@@ -26,3 +26,9 @@ if [ $# -eq 0 ]; then
 	set -- "${files[@]}"
 fi
 printf '%s\n' "$@" | xargs -P "$(nproc)" -n 20 "$formatter" --style=file "${action[@]}"
+
+# What the formatter leaves alone: comments and strings.
+long=$(for file in "$@"; do
+	expand -t 4 "$file" | awk -v file="$file" 'length > 100 { print file ":" NR ": longer than 100 columns" }'
+done)
+[ -z "$long" ] || die "$long"

@@ -20,11 +20,11 @@
  *   cpu_brute   compare all keys with each query on the CPU
  *
  * If no section is named, all but the last three are run; these need -d host.  Defaults: 100
- * million queries (-q), medians of 5 runs (-r) after a warm-up run, 2^23 to 2^26 entries
- * (-n), keys of 64 and of 32 bits (-w; not for wide).  Queries ask for existing keys.  Keys and results are
- * in device memory.  Times are the device's, from before the sort to after the last result;
- * break_even is different.  With -d host the host device does all of that.  This shows that
- * it works, but its times mean nothing.
+ * million queries (-q), medians of 5 runs (-r) after a warm-up run, 2^23 to 2^26 entries (-n), keys
+ * of 64 and of 32 bits (-w; not for wide).  Queries ask for existing keys.  Keys and results are in
+ * device memory.  Times are the device's, from before the sort to after the last result; break_even
+ * is different.  With -d host the host device does all of that.  This shows that it works, but its
+ * times mean nothing.
  *
  * The columns are those of the other benchmarks (../README.md), followed by the device and
  * details of the search.  The exit status is 1 if any result is wrong.
@@ -35,15 +35,14 @@
 
 #include <unistd.h>
 
-Options		options;
-HdDevice   *device;
+Options options;
+HdDevice *device;
 
 static char device_name[256];
 
-static const char *const sections[] = {
-	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "wide", "rivals",
-	"cpu_steps", "cpu_psa", "cpu_brute"
-};
+static const char *const sections[] = {"sizes",     "fanouts",    "psa",      "ntg",  "steps",
+									   "ranges",    "break_even", "brute",    "wide", "rivals",
+									   "cpu_steps", "cpu_psa",    "cpu_brute"};
 
 void
 give_up(const char *file, int line, const char *call, const char *why)
@@ -56,14 +55,15 @@ bool
 wanted(const char *section)
 {
 	return options.sections.empty() ? strncmp(section, "cpu_", 4) != 0 :
-		std::find(options.sections.begin(), options.sections.end(), section) != options.sections.end();
+									  std::find(options.sections.begin(), options.sections.end(),
+												section) != options.sections.end();
 }
 
 std::string
-text(const char *format,...)
+text(const char *format, ...)
 {
-	char		buffer[256];
-	va_list		args;
+	char buffer[256];
+	va_list args;
 
 	va_start(args, format);
 	vsnprintf(buffer, sizeof(buffer), format, args);
@@ -72,11 +72,11 @@ text(const char *format,...)
 }
 
 void
-put_row(const std::string &section, const std::string &what, const std::string &system, double value,
-		const char *unit, int runs, const std::string &details)
+put_row(const std::string &section, const std::string &what, const std::string &system,
+		double value, const char *unit, int runs, const std::string &details)
 {
-	printf("kernels,%s,%s,%s,%.6g,%s,%d,,%s,%s\n", section.c_str(), what.c_str(), system.c_str(), value,
-		   unit, runs, device_name, details.c_str());
+	printf("kernels,%s,%s,%s,%.6g,%s,%d,,%s,%s\n", section.c_str(), what.c_str(), system.c_str(),
+		   value, unit, runs, device_name, details.c_str());
 	fflush(stdout);
 }
 
@@ -87,8 +87,8 @@ run_large(uint64_t entry_count, Buffers &buffers)
 	static const struct
 	{
 		const char *section;
-		void		(*bench) (const Entries<Key> &, Buffers &);
-	}			all[] = {
+		void (*bench)(const Entries<Key> &, Buffers &);
+	} all[] = {
 		{"sizes", bench_sizes<Key>},
 		{"fanouts", bench_fanouts<Key>},
 		{"psa", bench_psa<Key>},
@@ -101,10 +101,8 @@ run_large(uint64_t entry_count, Buffers &buffers)
 		{"cpu_psa", bench_cpu_psa<Key>},
 	};
 
-	if (std::none_of(std::begin(all), std::end(all), [](const auto &one)
-					 {
-						 return wanted(one.section);
-					 }))
+	if (std::none_of(std::begin(all), std::end(all),
+					 [](const auto &one) { return wanted(one.section); }))
 		return;
 
 	Entries<Key> entries(entry_count, false);
@@ -131,7 +129,7 @@ run_small(Buffers &buffers)
 static void
 run_narrow()
 {
-	Buffers		buffers(options.queries);
+	Buffers buffers(options.queries);
 
 	for (int bits : options.widths)
 	{
@@ -152,7 +150,7 @@ run_narrow()
 static void
 run_wide()
 {
-	Buffers		buffers(options.queries, sizeof(WideKey) / sizeof(uint64_t));
+	Buffers buffers(options.queries, sizeof(WideKey) / sizeof(uint64_t));
 
 	for (int size : options.sizes)
 	{
@@ -164,7 +162,7 @@ run_wide()
 static bool
 read_options(int argc, char **argv)
 {
-	int			option;
+	int option;
 
 	while ((option = getopt(argc, argv, "d:q:r:n:w:")) != -1)
 	{
@@ -183,10 +181,9 @@ read_options(int argc, char **argv)
 	}
 	for (; optind < argc; optind++)
 	{
-		if (std::find_if(std::begin(sections), std::end(sections), [&](const char *section)
-						 {
-							 return strcmp(section, argv[optind]) == 0;
-						 }) == std::end(sections))
+		if (std::find_if(std::begin(sections), std::end(sections),
+						 [&](const char *section)
+						 { return strcmp(section, argv[optind]) == 0; }) == std::end(sections))
 			return false;
 		if (strncmp(argv[optind], "cpu_", 4) == 0 && !options.host)
 			return false;
@@ -212,12 +209,12 @@ read_options(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	HdInfo		info;
+	HdInfo info;
 
 	if (!read_options(argc, argv))
 	{
 		fprintf(stderr, "usage: bench [-d host] [-q QUERIES] [-r RUNS] [-n LOG2_ENTRIES]... "
-				"[-w KEY_BITS]... [SECTION]...\n");
+						"[-w KEY_BITS]... [SECTION]...\n");
 		return 2;
 	}
 	CHECK(hd_device_open(options.host ? HD_HOST : HD_CUDA, 0, &device));

@@ -37,12 +37,12 @@
 
 struct Options
 {
-	bool		host = false;	/* use the host device instead of a GPU */
-	uint32_t	queries = 100000000;
-	int			runs = 5;
-	std::vector<int> sizes;		/* log2 of numbers of entries */
-	std::vector<int> widths;	/* of keys, in bits */
-	std::vector<std::string> sections;	/* empty: all */
+	bool host = false; /* use the host device instead of a GPU */
+	uint32_t queries = 100000000;
+	int runs = 5;
+	std::vector<int> sizes;            /* log2 of numbers of entries */
+	std::vector<int> widths;           /* of keys, in bits */
+	std::vector<std::string> sections; /* empty: all */
 };
 
 extern Options options;
@@ -76,7 +76,7 @@ check(cudaError_t error, const char *call, const char *file, int line)
  */
 
 /* Format text as printf() does. */
-extern std::string text(const char *format,...) __attribute__((format(printf, 1, 2)));
+extern std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * Print one row: a median of "runs" runs, or a value computed from medians.  The rows
@@ -110,8 +110,9 @@ median(std::vector<double> values)
 static inline double
 now_ms()
 {
-	return std::chrono::duration<double, std::milli>
-		(std::chrono::steady_clock::now().time_since_epoch()).count();
+	return std::chrono::duration<double, std::milli>(
+			   std::chrono::steady_clock::now().time_since_epoch())
+		.count();
 }
 
 /* Median time of some work in ms, after a warm-up run. */
@@ -123,7 +124,7 @@ median_ms(int runs, Work work)
 
 	for (int run = 0; run <= runs; run++)
 	{
-		double		start = now_ms();
+		double start = now_ms();
 
 		work();
 		if (run > 0)
@@ -138,18 +139,17 @@ median_ms(int runs, Work work)
  */
 
 /* An array in the device's memory. */
-template <typename Type>
-class Array
+template <typename Type> class Array
 {
-public:
-	Type	   *const at;
+  public:
+	Type *const at;
 	const uint64_t count;
 
-	explicit	Array(uint64_t size) : at((Type *) allocate(size * sizeof(Type))), count(size)
+	explicit Array(uint64_t size) : at((Type *) allocate(size * sizeof(Type))), count(size)
 	{
 	}
 	Array(const Array &) = delete;
-	Array & operator=(const Array &) = delete;
+	Array &operator=(const Array &) = delete;
 	~Array()
 	{
 #ifdef __CUDACC__
@@ -163,7 +163,7 @@ public:
 	}
 
 	/* Set the bytes of the first n elements. */
-	void		set(int byte, uint64_t n)
+	void set(int byte, uint64_t n)
 	{
 #ifdef __CUDACC__
 		if (!options.host)
@@ -174,7 +174,7 @@ public:
 #endif
 		memset(at, byte, n * sizeof(Type));
 	}
-	void		copy_from(const Type *from, uint64_t n)
+	void copy_from(const Type *from, uint64_t n)
 	{
 #ifdef __CUDACC__
 		if (!options.host)
@@ -185,7 +185,7 @@ public:
 #endif
 		memcpy(at, from, n * sizeof(Type));
 	}
-	void		copy_to(Type *to, uint64_t first, uint64_t n) const
+	void copy_to(Type *to, uint64_t first, uint64_t n) const
 	{
 #ifdef __CUDACC__
 		if (!options.host)
@@ -197,10 +197,10 @@ public:
 		memcpy(to, at + first, n * sizeof(Type));
 	}
 
-private:
+  private:
 	static void *allocate(size_t size)
 	{
-		void	   *memory;
+		void *memory;
 
 #ifdef __CUDACC__
 		if (!options.host)
@@ -223,7 +223,7 @@ add_atomically(Type *to, Type value)
 #ifdef __CUDA_ARCH__
 	return atomicAdd(to, value);
 #else
-	Type		before = *to;
+	Type before = *to;
 
 	*to += value;
 	return before;
@@ -236,7 +236,7 @@ or_atomically(uint32_t *to, uint32_t bits)
 #ifdef __CUDA_ARCH__
 	return atomicOr(to, bits);
 #else
-	uint32_t	before = *to;
+	uint32_t before = *to;
 
 	*to |= bits;
 	return before;
@@ -245,11 +245,9 @@ or_atomically(uint32_t *to, uint32_t bits)
 
 #ifdef __CUDACC__
 template <int Threads, typename Body>
-__global__ void
-__launch_bounds__(256)
-group_kernel(uint64_t count, Body body)
+__global__ void __launch_bounds__(256) group_kernel(uint64_t count, Body body)
 {
-	uint64_t	i = ((uint64_t) blockIdx.x * 256 + threadIdx.x) / Threads;
+	uint64_t i = ((uint64_t) blockIdx.x * 256 + threadIdx.x) / Threads;
 
 	if (i < count)
 		body(harmonia::DeviceGroup<Threads>(), i);
@@ -285,7 +283,7 @@ for_each_group(uint64_t count, const Body &body)
 	if (!options.host)
 	{
 		if (count > 0)
-			group_kernel<Threads> <<<(uint32_t) ((count * Threads + 255) / 256), 256>>>(count, body);
+			group_kernel<Threads><<<(uint32_t) ((count * Threads + 255) / 256), 256>>>(count, body);
 		CHECK(cudaGetLastError());
 		return;
 	}
@@ -294,13 +292,11 @@ for_each_group(uint64_t count, const Body &body)
 		body(harmonia::HostGroup<Threads>(), i);
 }
 
-template <typename Body>
-struct WithoutGroup
+template <typename Body> struct WithoutGroup
 {
-	Body		body;
+	Body body;
 
-	template <typename Group>
-	HD_BOTH void operator()(const Group &, uint64_t i) const
+	template <typename Group> HD_BOTH void operator()(const Group &, uint64_t i) const
 	{
 		body(i);
 	}
@@ -324,13 +320,13 @@ settle()
 }
 
 /*
- * While this exists, a profiler such as ncu records what the device does, under a name (counters.sh).  Without a
- * profiler nothing that is measured becomes slower.
+ * While this exists, a profiler such as ncu records what the device does, under a name
+ * (counters.sh).  Without a profiler nothing that is measured becomes slower.
  */
 class Profiled
 {
-public:
-	explicit	Profiled(const std::string &name)
+  public:
+	explicit Profiled(const std::string &name)
 	{
 #ifdef HAVE_NVTX
 		settle();
@@ -341,7 +337,7 @@ public:
 #endif
 	}
 	Profiled(const Profiled &) = delete;
-	Profiled & operator=(const Profiled &) = delete;
+	Profiled &operator=(const Profiled &) = delete;
 	~Profiled()
 	{
 #ifdef HAVE_NVTX
@@ -369,7 +365,7 @@ device_ms(Work work)
 	{
 		cudaEvent_t start;
 		cudaEvent_t end;
-		float		ms;
+		float ms;
 
 		CHECK(cudaEventCreate(&start));
 		CHECK(cudaEventCreate(&end));
@@ -383,10 +379,10 @@ device_ms(Work work)
 		return ms;
 	}
 #endif
-	double		start_ms = now_ms();
+	double start_ms = now_ms();
 
 	work();
 	return now_ms() - start_ms;
 }
 
-#endif							/* HARMONIA_BENCH_H */
+#endif /* HARMONIA_BENCH_H */

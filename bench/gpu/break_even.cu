@@ -15,13 +15,12 @@ static constexpr uint32_t batch_max = 1 << 23;
 static constexpr uint32_t share_min = 4096;
 
 /* Host memory for transfers, pinned if possible. */
-template <typename Type>
-class Staging
+template <typename Type> class Staging
 {
-public:
-	Type	   *const at;
+  public:
+	Type *const at;
 
-	explicit	Staging(uint64_t count) : at((Type *) aligned_alloc(4096, rounded(count)))
+	explicit Staging(uint64_t count) : at((Type *) aligned_alloc(4096, rounded(count)))
 	{
 		if (at == nullptr)
 			give_up(__FILE__, __LINE__, "aligned_alloc", "out of memory");
@@ -29,20 +28,20 @@ public:
 		pinned = hd_device_pin(device, at, rounded(count)) == HD_OK;
 	}
 	Staging(const Staging &) = delete;
-	Staging & operator=(const Staging &) = delete;
+	Staging &operator=(const Staging &) = delete;
 	~Staging()
 	{
 		if (pinned)
 			hd_device_unpin(device, at);
 		free(at);
 	}
-	bool		is_pinned() const
+	bool is_pinned() const
 	{
 		return pinned;
 	}
 
-private:
-	bool		pinned;
+  private:
+	bool pinned;
 
 	static size_t rounded(uint64_t count)
 	{
@@ -51,8 +50,7 @@ private:
 };
 
 /* A batch in host memory, and its results. */
-template <typename Key>
-struct HostBatch
+template <typename Key> struct HostBatch
 {
 	Staging<Key> low;
 	Staging<uint32_t> probes;
@@ -62,14 +60,14 @@ struct HostBatch
 	std::vector<HtHit> hits;
 	std::vector<char> scratch;
 	std::vector<bool> seen;
-	uint32_t	count = 0;
+	uint32_t count = 0;
 
-	explicit	HostBatch(uint32_t room)
+	explicit HostBatch(uint32_t room)
 		: low(room), probes(room), tids(room), wide(room), ranks(room), seen(room)
 	{
 	}
 
-	void		prepare(const Entries<Key> &entries, uint32_t queries)
+	void prepare(const Entries<Key> &entries, uint32_t queries)
 	{
 		count = queries;
 		for (uint32_t i = 0; i < count; i++)
@@ -79,17 +77,17 @@ struct HostBatch
 		}
 	}
 
-	void		check_begin()
+	void check_begin()
 	{
 		std::fill(seen.begin(), seen.end(), false);
 	}
-	void		check_hit(uint32_t probe, uint64_t tid)
+	void check_hit(uint32_t probe, uint64_t tid)
 	{
 		if (probe >= count || rank_of(tid) != ranks[probe] || seen[probe])
 			give_up(__FILE__, __LINE__, "check_hit", "wrong hit");
 		seen[probe] = true;
 	}
-	void		check_end()
+	void check_end()
 	{
 		for (uint32_t i = 0; i < count; i++)
 		{
@@ -104,9 +102,9 @@ template <typename Key>
 static double
 measure_device(HdIndex *index, HostBatch<Key> &batch)
 {
-	HdBatch		searched = {};
-	HdResult	result;
-	double		ms;
+	HdBatch searched = {};
+	HdResult result;
+	double ms;
 
 	searched.low = batch.low.at;
 	searched.count = batch.count;
@@ -115,10 +113,7 @@ measure_device(HdIndex *index, HostBatch<Key> &batch)
 	searched.tids = batch.tids.at;
 	searched.room = batch.count;
 	searched.psa_bits = HD_AUTOMATIC;
-	ms = median_ms(options.runs, [&]()
-				   {
-					   CHECK(hd_index_search(index, &searched, &result));
-				   });
+	ms = median_ms(options.runs, [&]() { CHECK(hd_index_search(index, &searched, &result)); });
 	batch.check_begin();
 	for (uint64_t i = 0; i < std::min(result.hits, searched.room); i++)
 		batch.check_hit(batch.probes.at[i], batch.tids.at[i]);
@@ -131,26 +126,27 @@ template <typename Key>
 static double
 measure_cpu(const CpuTree &tree, HostBatch<Key> &batch, uint32_t threads)
 {
-	uint32_t	share = (batch.count + threads - 1) / threads;
-	uint32_t	hits_room = share + HT_LEAF_MAX_ENTRIES;
-	size_t		scratch_size = (cpu_scratch_size(share) + 63) / 64 * 64;
+	uint32_t share = (batch.count + threads - 1) / threads;
+	uint32_t hits_room = share + HT_LEAF_MAX_ENTRIES;
+	size_t scratch_size = (cpu_scratch_size(share) + 63) / 64 * 64;
 	std::vector<uint32_t> hit_counts(threads);
-	double		ms;
+	double ms;
 
 	batch.hits.resize((size_t) threads * hits_room);
 	batch.scratch.resize(threads * scratch_size);
 
-	auto		search = [&](uint32_t thread)
+	auto search = [&](uint32_t thread)
 	{
-		uint32_t	first = std::min(thread * share, batch.count);
+		uint32_t first = std::min(thread * share, batch.count);
 
-		hit_counts[thread] = cpu_search(&tree, batch.wide.data() + first,
-										std::min(share, batch.count - first),
-										batch.scratch.data() + thread * scratch_size,
-										batch.hits.data() + (size_t) thread * hits_room);
+		hit_counts[thread] =
+			cpu_search(&tree, batch.wide.data() + first, std::min(share, batch.count - first),
+					   batch.scratch.data() + thread * scratch_size,
+					   batch.hits.data() + (size_t) thread * hits_room);
 	};
 
-	ms = median_ms(options.runs, [&]()
+	ms = median_ms(options.runs,
+				   [&]()
 				   {
 					   std::vector<std::thread> others;
 
@@ -192,12 +188,12 @@ report_break_even(const Entries<Key> &entries, const std::vector<uint32_t> &size
 				  const Curve &cpu, double load_ms)
 {
 	std::string against = "against " + cpu.system;
-	uint32_t	from = 0;
-	size_t		skipped = sizes.size() - cpu.ms.size();
+	uint32_t from = 0;
+	size_t skipped = sizes.size() - cpu.ms.size();
 
 	for (size_t i = skipped; i < sizes.size(); i++)
 	{
-		double		saved = cpu.ms[i - skipped] - gpu.ms[i];
+		double saved = cpu.ms[i - skipped] - gpu.ms[i];
 
 		if (saved <= 0)
 		{
@@ -209,8 +205,8 @@ report_break_even(const Entries<Key> &entries, const std::vector<uint32_t> &size
 				"batches to repay loading", 1);
 	}
 	if (from > 0)
-		put_row("break-even " + width_name<Key>(), std::to_string(entries.keys.size()), against, from,
-				"keys", 1);
+		put_row("break-even " + width_name<Key>(), std::to_string(entries.keys.size()), against,
+				from, "keys", 1);
 }
 
 /* Time to load the leaves, in ms, from pinned memory if possible. */
@@ -220,13 +216,10 @@ measure_load(const Entries<Key> &entries)
 {
 	std::string section = "load " + width_name<Key>();
 	std::string what = std::to_string(entries.keys.size());
-	size_t		pages_size = (size_t) entries.blocks * HT_PAGE_SIZE;
-	double		ms;
+	size_t pages_size = (size_t) entries.blocks * HT_PAGE_SIZE;
+	double ms;
 
-	auto		load = [&]()
-	{
-		Copy		copy(entries, HD_DEFAULT_FANOUT);
-	};
+	auto load = [&]() { Copy copy(entries, HD_DEFAULT_FANOUT); };
 
 	ms = median_ms(options.runs, load);
 	put_row(section, what, "pageable memory", ms, "ms", options.runs);
@@ -243,18 +236,18 @@ template <typename Key>
 void
 bench_break_even(const Entries<Key> &entries, Buffers &)
 {
-	uint32_t	cpus = std::max(1u, std::thread::hardware_concurrency());
-	uint32_t	largest = std::min(options.queries, batch_max);
+	uint32_t cpus = std::max(1u, std::thread::hardware_concurrency());
+	uint32_t largest = std::min(options.queries, batch_max);
 	std::string section = tree_section("break-even", entries);
 	std::vector<uint32_t> blocks;
 	std::vector<uint64_t> lows;
 	std::vector<uint32_t> sizes;
-	CpuTree		tree;
-	Curve		gpu = {device_label(), {}};
-	Curve		one = {"one CPU", {}};
-	Curve		all = {text("%u CPUs", cpus), {}};
-	double		load_ms = measure_load(entries);
-	Copy		copy(entries, HD_DEFAULT_FANOUT);
+	CpuTree tree;
+	Curve gpu = {device_label(), {}};
+	Curve one = {"one CPU", {}};
+	Curve all = {text("%u CPUs", cpus), {}};
+	double load_ms = measure_load(entries);
+	Copy copy(entries, HD_DEFAULT_FANOUT);
 	HostBatch<Key> batch(largest);
 
 	for (const HdLeaf &leaf : entries.leaves)

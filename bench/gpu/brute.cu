@@ -8,31 +8,29 @@
 #include "lookups.h"
 
 /* 16 bytes of keys, loaded at once. */
-template <typename Key>
-struct alignas(16) Vector
+template <typename Key> struct alignas(16) Vector
 {
 	static constexpr int length = 16 / sizeof(Key);
-	Key			keys[length];
+	Key keys[length];
 };
 
 /*
  * One thread for each query; all threads of a warp load the same keys. count is a
  * multiple of four.
  */
-template <typename Key>
-struct ScanAlone
+template <typename Key> struct ScanAlone
 {
 	const Vector<Key> *keys;
-	uint32_t	count;
-	const Key  *low;
-	uint32_t   *probes;
-	uint64_t   *tids;
+	uint32_t count;
+	const Key *low;
+	uint32_t *probes;
+	uint64_t *tids;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
 		constexpr uint32_t length = Vector<Key>::length;
-		Key			key = low[i];
-		uint32_t	behind = 0;
+		Key key = low[i];
+		uint32_t behind = 0;
 
 		for (uint32_t n = 0; n < count / length; n++)
 		{
@@ -47,34 +45,34 @@ struct ScanAlone
 };
 
 /* One warp for each query; it stops when it has found the key. */
-template <typename Key>
-struct ScanTogether
+template <typename Key> struct ScanTogether
 {
-	const Key  *keys;
-	uint32_t	count;
-	const Key  *low;
-	uint32_t   *probes;
-	uint64_t   *tids;
+	const Key *keys;
+	uint32_t count;
+	const Key *low;
+	uint32_t *probes;
+	uint64_t *tids;
 
-	template <typename Group>
-	HD_BOTH void operator()(const Group &group, uint64_t i) const
+	template <typename Group> HD_BOTH void operator()(const Group &group, uint64_t i) const
 	{
-		Key			key = low[i];
-		uint32_t	found = 0;
-		uint32_t	first = 0;
+		Key key = low[i];
+		uint32_t found = 0;
+		uint32_t first = 0;
 
 		for (; first < count && found == 0; first += Group::threads)
-			found = group.vote([&](int thread)
-							   {
-								   uint32_t	n = first + (uint32_t) thread;
+			found = group.vote(
+				[&](int thread)
+				{
+					uint32_t n = first + (uint32_t) thread;
 
-								   return n < count && keys[n] == key;
-							   });
+					return n < count && keys[n] == key;
+				});
 		if (leads(group))
 		{
 			probes[i] = (uint32_t) i;
-			tids[i] = found == 0 ? 0 :
-				tid_of(first - Group::threads + (uint32_t) harmonia::lowest_bit(found));
+			tids[i] = found == 0 ?
+						  0 :
+						  tid_of(first - Group::threads + (uint32_t) harmonia::lowest_bit(found));
 		}
 	}
 };
@@ -88,7 +86,7 @@ measure(Lookups<Key> &lookups, Work work)
 
 	for (int run = 0; run <= options.runs; run++)
 	{
-		double		ms;
+		double ms;
 
 		lookups.spoil_results();
 		ms = device_ms(work);
@@ -104,9 +102,9 @@ measure(Lookups<Key> &lookups, Work work)
  */
 struct BreakEven
 {
-	uint64_t	from = 0;
+	uint64_t from = 0;
 
-	void		add(uint64_t entries, double scan, double tree)
+	void add(uint64_t entries, double scan, double tree)
 	{
 		if (tree >= scan)
 			from = 0;
@@ -145,37 +143,44 @@ template <typename Key>
 static void
 brute_on_device(Buffers &buffers, uint32_t queries)
 {
-	BreakEven	alone;
-	BreakEven	together;
+	BreakEven alone;
+	BreakEven together;
 	std::string batch = batch_name<Key>(queries);
 
 	for (int size = 4; size <= 16; size++)
 	{
 		Entries<Key> entries(UINT64_C(1) << size, false);
-		Copy		copy(entries, HD_DEFAULT_FANOUT);
+		Copy copy(entries, HD_DEFAULT_FANOUT);
 		Lookups<Key> lookups(entries, buffers);
-		uint32_t	count = (uint32_t) entries.keys.size();
+		uint32_t count = (uint32_t) entries.keys.size();
 		std::string what = std::to_string(count);
-		HdResult	result;
-		double		tree;
-		double		scan;
+		HdResult result;
+		double tree;
+		double scan;
 
 		lookups.prepare(queries, UNIFORM);
-		tree = lookups.measure(row_name("brute " + batch, what, "tree"), copy.index, PAIRS, Way(), &result).all;
+		tree = lookups
+				   .measure(row_name("brute " + batch, what, "tree"), copy.index, PAIRS, Way(),
+							&result)
+				   .all;
 		put_row("brute " + batch, what, "tree", tree, "ms", options.runs);
 
-		scan = measure(lookups, [&]()
+		scan = measure(lookups,
+					   [&]()
 					   {
-						   for_each(queries, ScanAlone<Key>{(const Vector<Key> *) lookups.keys.at, count,
-															lookups.low(), buffers.probes.at, buffers.tids.at});
+						   for_each(queries, ScanAlone<Key>{(const Vector<Key> *) lookups.keys.at,
+															count, lookups.low(), buffers.probes.at,
+															buffers.tids.at});
 					   });
 		put_row("brute " + batch, what, "scan by a thread", scan, "ms", options.runs);
 		alone.add(count, scan, tree);
 
-		scan = measure(lookups, [&]()
+		scan = measure(lookups,
+					   [&]()
 					   {
-						   for_each_group<32>(queries, ScanTogether<Key>{lookups.keys.at, count,
-																		 lookups.low(), buffers.probes.at, buffers.tids.at});
+						   for_each_group<32>(
+							   queries, ScanTogether<Key>{lookups.keys.at, count, lookups.low(),
+														  buffers.probes.at, buffers.tids.at});
 					   });
 		put_row("brute " + batch, what, "scan by a warp", scan, "ms", options.runs);
 		together.add(count, scan, tree);
@@ -189,13 +194,13 @@ template <typename Key>
 static void
 brute_on_cpu(uint32_t queries)
 {
-	BreakEven	break_even;
+	BreakEven break_even;
 	std::string batch = batch_name<Key>(queries);
 
 	for (int size = 4; size <= 14; size++)
 	{
 		Entries<Key> entries(UINT64_C(1) << size, false);
-		uint32_t	count = (uint32_t) entries.keys.size();
+		uint32_t count = (uint32_t) entries.keys.size();
 		std::vector<uint32_t> blocks;
 		std::vector<uint64_t> lows;
 		std::vector<uint32_t> ranks(queries);
@@ -203,11 +208,11 @@ brute_on_cpu(uint32_t queries)
 		std::vector<uint32_t> found(queries);
 		std::vector<HtHit> hits(queries + HT_LEAF_MAX_ENTRIES);
 		std::vector<char> scratch(cpu_scratch_size(queries));
-		CpuTree		tree;
-		uint32_t	hit_count = 0;
-		uint64_t	wrong = 0;
-		double		tree_ms;
-		double		scan_ms;
+		CpuTree tree;
+		uint32_t hit_count = 0;
+		uint64_t wrong = 0;
+		double tree_ms;
+		double scan_ms;
 		std::string what = std::to_string(count);
 
 		for (const HdLeaf &leaf : entries.leaves)
@@ -221,11 +226,11 @@ brute_on_cpu(uint32_t queries)
 			ranks[i] = (uint32_t) draw_rank(UNIFORM, i, queries, count, 0);
 			low[i] = entries.keys[ranks[i]];
 		}
-		tree_ms = median_ms(options.runs, [&]()
-							{
-								hit_count = cpu_search(&tree, low.data(), queries, scratch.data(), hits.data());
-							});
-		scan_ms = median_ms(options.runs, [&]()
+		tree_ms = median_ms(
+			options.runs, [&]()
+			{ hit_count = cpu_search(&tree, low.data(), queries, scratch.data(), hits.data()); });
+		scan_ms = median_ms(options.runs,
+							[&]()
 							{
 								for (uint32_t i = 0; i < queries; i++)
 									found[i] = cpu_scan(entries.keys.data(), count, (Key) low[i]);

@@ -4,12 +4,14 @@
  *
  * usage: bench_daemon DAEMON DEVICE [ENTRIES [SECONDS [RUNS]]]
  *
- * DEVICE is cuda or host.  Prints, for each number of clients and of keys, the medians of batches a second with devices
- * 0 and with devices 0 and 1, in turns, tab-separated; bench/gpu/several.sh reads this.
+ * DEVICE is cuda or host.  Prints, for each number of clients and of keys, the medians of batches a
+ * second with devices 0 and with devices 0 and 1, in turns, tab-separated; bench/gpu/several.sh
+ * reads this.
  *
- * Sessions of PostgreSQL make keys, and read the rows that are found, which takes them longer than a device takes for a batch.  So they
- * say little about a second device.  Clients of this program have their keys in staging memory all the time, and ask again
- * as soon as they are answered.  The hits of each client's first batch are checked.
+ * Sessions of PostgreSQL make keys, and read the rows that are found, which takes them longer than
+ * a device takes for a batch.  So they say little about a second device.  Clients of this program
+ * have their keys in staging memory all the time, and ask again as soon as they are answered.  The
+ * hits of each client's first batch are checked.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,20 +25,20 @@
 #include "../../cuda/test/client.h"
 #include "../../src/tree/tree.h"
 
-#define LENGTH(array)	((int) (sizeof(array) / sizeof((array)[0])))
-#define GENERATION		1
-#define MAX_CLIENTS		8
-#define MAX_KEYS		1000000
+#define LENGTH(array) ((int) (sizeof(array) / sizeof((array)[0])))
+#define GENERATION 1
+#define MAX_CLIENTS 8
+#define MAX_KEYS 1000000
 
-#define ROWS_A_PAGE		200
+#define ROWS_A_PAGE 200
 
 /* Pages that are sent at a time. */
-#define PAGES			1024
+#define PAGES 1024
 
 /* Staging memory: keys, numbers of probes, TIDs. */
-#define PROBES_AT		((uint64_t) MAX_KEYS * 8)
-#define TIDS_AT			((uint64_t) MAX_KEYS * 12)
-#define CLIENT_SIZE		((uint64_t) MAX_KEYS * 20)
+#define PROBES_AT ((uint64_t) MAX_KEYS * 8)
+#define TIDS_AT ((uint64_t) MAX_KEYS * 12)
+#define CLIENT_SIZE ((uint64_t) MAX_KEYS * 20)
 
 static const HpIndexName name = {.build_id = 1};
 static const int client_counts[] = {1, MAX_CLIENTS};
@@ -48,10 +50,10 @@ static double seconds;
 /* In shared memory. */
 static struct
 {
-	int			ready;			/* clients that have had their first answer */
-	double		begin;			/* when they go on; 0: not yet known */
-	double		rates[MAX_CLIENTS];
-}		   *shared;
+	int ready;    /* clients that have had their first answer */
+	double begin; /* when they go on; 0: not yet known */
+	double rates[MAX_CLIENTS];
+} * shared;
 
 static void
 require(bool good, const char *what)
@@ -86,13 +88,14 @@ number_of(uint64_t tid)
 static HpRequest
 about_index(HpOperation operation)
 {
-	return (HpRequest) {.operation = operation, .index = name, .create = 1, .width = HT_WIDTH64, .fanout = 64};
+	return (HpRequest){
+		.operation = operation, .index = name, .create = 1, .width = HT_WIDTH64, .fanout = 64};
 }
 
 static HpReply
 answer(const Connection *client, HpRequest request)
 {
-	HpReply		reply;
+	HpReply reply;
 
 	require(ask(client, &request, &reply) && reply.status == HP_OK, "a request failed");
 	return reply;
@@ -101,11 +104,13 @@ answer(const Connection *client, HpRequest request)
 static Connection
 connect_with(uint64_t size)
 {
-	Connection	client = connect_client(GENERATION);
-	int			memory = memfd_create("staging", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	HpReply		reply;
+	Connection client = connect_client(GENERATION);
+	int memory = memfd_create("staging", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	HpReply reply;
 
-	require(memory >= 0 && ftruncate(memory, (off_t) size) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "no memory");
+	require(memory >= 0 && ftruncate(memory, (off_t) size) == 0 &&
+				fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0,
+			"no memory");
 	munmap(client.staging, client.size);
 	close(client.memory);
 	client.memory = memory;
@@ -113,7 +118,8 @@ connect_with(uint64_t size)
 	client.staging = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	require(client.staging != MAP_FAILED, "no memory");
 	memset(client.staging, 0, size);
-	require(map_staging(&client, memory, size, &reply) && reply.status == HP_OK, "staging memory is refused");
+	require(map_staging(&client, memory, size, &reply) && reply.status == HP_OK,
+			"staging memory is refused");
 	return client;
 }
 
@@ -126,10 +132,10 @@ load(void)
 	const uint64_t pages_at = PAGES * sizeof(uint32_t);
 	const uint64_t list_size = leaves * sizeof(HpLeaf);
 	const uint64_t pages_size = pages_at + (uint64_t) PAGES * HT_PAGE_SIZE;
-	Connection	client = connect_with(list_size > pages_size ? list_size : pages_size);
-	HpRequest	request = about_index(HP_SYNC_RESERVE);
-	HpLeaf	   *list = (HpLeaf *) client.staging;
-	HpReply		reply;
+	Connection client = connect_with(list_size > pages_size ? list_size : pages_size);
+	HpRequest request = about_index(HP_SYNC_RESERVE);
+	HpLeaf *list = (HpLeaf *) client.staging;
+	HpReply reply;
 
 	answer(&client, about_index(HP_SYNC_BEGIN));
 	request.count = (uint32_t) leaves;
@@ -141,11 +147,11 @@ load(void)
 	request.data_at = pages_at;
 	for (uint64_t leaf = 0; leaf < leaves; leaf++)
 	{
-		HtEntry		filled[HT_LEAF_MAX_ENTRIES];
-		int			n = 0;
+		HtEntry filled[HT_LEAF_MAX_ENTRIES];
+		int n = 0;
 
 		for (uint64_t i = leaf * per_leaf; i < entries && i < (leaf + 1) * per_leaf; i++)
-			filled[n++] = (HtEntry) {key_of(i), tid_of(i)};
+			filled[n++] = (HtEntry){key_of(i), tid_of(i)};
 		ht_leaf_fill(client.staging + pages_at + (uint64_t) request.count * HT_PAGE_SIZE,
 					 ht_leaf_shape(64, 4, filled[0].key), filled, n);
 		((uint32_t *) client.staging)[request.count++] = (uint32_t) leaf;
@@ -159,7 +165,7 @@ load(void)
 	request = about_index(HP_SYNC_LEAVES);
 	request.count = (uint32_t) leaves;
 	for (uint64_t leaf = 0; leaf < leaves; leaf++)
-		list[leaf] = (HpLeaf) {.low = {{key_of(leaf * per_leaf), 0}, 0}, .block = (uint32_t) leaf};
+		list[leaf] = (HpLeaf){.low = {{key_of(leaf * per_leaf), 0}, 0}, .block = (uint32_t) leaf};
 	answer(&client, request);
 	request = about_index(HP_SYNC_END);
 	request.structure = 1;
@@ -184,14 +190,13 @@ check_hits(const Connection *client, uint32_t count, const HpReply *reply)
 static void
 run_client(int number, uint32_t count)
 {
-	Connection	client = connect_with(CLIENT_SIZE);
-	uint64_t   *keys = (uint64_t *) client.staging;
-	uint64_t	random = 88172645463325252u + (uint64_t) number * 7919;
-	HpRequest	request = about_index(HP_SEARCH);
-	HpReply		reply;
-	uint64_t	batches = 0;
-	double		begin,
-				end;
+	Connection client = connect_with(CLIENT_SIZE);
+	uint64_t *keys = (uint64_t *) client.staging;
+	uint64_t random = 88172645463325252u + (uint64_t) number * 7919;
+	HpRequest request = about_index(HP_SEARCH);
+	HpReply reply;
+	uint64_t batches = 0;
+	double begin, end;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
@@ -200,7 +205,8 @@ run_client(int number, uint32_t count)
 		random ^= random << 17;
 		keys[i] = key_of(random % entries);
 	}
-	request.search = (HpSearch) {.probes_at = PROBES_AT, .tids_at = TIDS_AT, .room = count, .count = count};
+	request.search =
+		(HpSearch){.probes_at = PROBES_AT, .tids_at = TIDS_AT, .room = count, .count = count};
 	reply = answer(&client, request);
 	check_hits(&client, count, &reply);
 	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
@@ -220,14 +226,14 @@ run_client(int number, uint32_t count)
 static double
 measure(int clients, uint32_t count)
 {
-	double		begin = 0;
-	double		sum = 0;
-	int			status;
+	double begin = 0;
+	double sum = 0;
+	int status;
 
 	memset(shared, 0, sizeof(*shared));
 	for (int i = 0; i < clients; i++)
 	{
-		pid_t		pid = fork();
+		pid_t pid = fork();
 
 		require(pid >= 0, "no process");
 		if (pid == 0)
@@ -241,7 +247,8 @@ measure(int clients, uint32_t count)
 	begin = now_ms() + 10;
 	__atomic_store(&shared->begin, &begin, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < clients; i++)
-		require(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a client failed");
+		require(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+				"a client failed");
 	for (int i = 0; i < clients; i++)
 		sum += shared->rates[i];
 	return sum;
@@ -250,8 +257,8 @@ measure(int clients, uint32_t count)
 static int
 compare_rates(const void *a, const void *b)
 {
-	double		left = *(const double *) a;
-	double		right = *(const double *) b;
+	double left = *(const double *) a;
+	double right = *(const double *) b;
 
 	return left < right ? -1 : left > right;
 }
@@ -259,10 +266,10 @@ compare_rates(const void *a, const void *b)
 int
 main(int argc, char **argv)
 {
-	const int	cells = LENGTH(client_counts) * LENGTH(key_counts);
-	char		device[32];
-	double	   *results;
-	int			runs;
+	const int cells = LENGTH(client_counts) * LENGTH(key_counts);
+	char device[32];
+	double *results;
+	int runs;
 
 	if (argc < 3)
 	{
@@ -285,24 +292,27 @@ main(int argc, char **argv)
 	{
 		for (int two = 0; two < 2; two++)
 		{
-			Daemon		daemon;
+			Daemon daemon;
 
 			daemon_devices = two ? "--devices=0,1" : "--devices=0";
 			daemon = start_daemon(device, NULL, NULL);
-			require(daemon.ready.status == HP_OK && daemon.ready.devices == (two ? 2 : 1), "not these devices");
+			require(daemon.ready.status == HP_OK && daemon.ready.devices == (two ? 2 : 1),
+					"not these devices");
 			load();
 			for (int cell = 0; cell < cells; cell++)
 				results[(two * cells + cell) * runs + run] =
-					measure(client_counts[cell / LENGTH(key_counts)], key_counts[cell % LENGTH(key_counts)]);
+					measure(client_counts[cell / LENGTH(key_counts)],
+							key_counts[cell % LENGTH(key_counts)]);
 			require(stop_daemon(&daemon) == 0, "the daemon failed");
 		}
 	}
 	for (int cell = 0; cell < cells; cell++)
 	{
-		printf("%d\t%u", client_counts[cell / LENGTH(key_counts)], key_counts[cell % LENGTH(key_counts)]);
+		printf("%d\t%u", client_counts[cell / LENGTH(key_counts)],
+			   key_counts[cell % LENGTH(key_counts)]);
 		for (int two = 0; two < 2; two++)
 		{
-			double	   *figures = &results[(two * cells + cell) * runs];
+			double *figures = &results[(two * cells + cell) * runs];
 
 			qsort(figures, (size_t) runs, sizeof(double), compare_rates);
 			printf("\t%.6g", figures[runs / 2]);

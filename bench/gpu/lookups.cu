@@ -8,7 +8,7 @@ template <typename Key>
 void
 bench_sizes(const Entries<Key> &entries, Buffers &buffers)
 {
-	Copy		copy(entries, HD_DEFAULT_FANOUT);
+	Copy copy(entries, HD_DEFAULT_FANOUT);
 	Lookups<Key> lookups(entries, buffers);
 
 	for (Draw draw : all_draws)
@@ -32,7 +32,7 @@ bench_fanouts(const Entries<Key> &entries, Buffers &buffers)
 	lookups.prepare(options.queries, UNIFORM);
 	for (int fanout = HT_MIN_FANOUT; fanout <= HT_MAX_FANOUT; fanout *= 2)
 	{
-		Copy		copy(entries, fanout);
+		Copy copy(entries, fanout);
 		std::string what = std::to_string(fanout);
 
 		lookups.report(section, what, "harmonia", copy.index, fanout, PAIRS);
@@ -62,12 +62,12 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 {
 	constexpr int key_bits = 8 * (int) sizeof(Key);
 	constexpr int fanout = HD_DEFAULT_FANOUT;
-	Copy		copy(entries, fanout);
+	Copy copy(entries, fanout);
 	Lookups<Key> lookups(entries, buffers);
 	std::string section = tree_section("psa", entries);
 	std::vector<int> widths = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 28, 32};
-	HdResult	result;
-	Times		times;
+	HdResult result;
+	Times times;
 
 	for (int bits = 40; bits <= key_bits; bits += 8)
 		widths.push_back(bits);
@@ -75,8 +75,10 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 	lookups.prepare(options.queries, UNIFORM);
 	for (int bits : widths)
 	{
-		times = lookups.measure(row_name(section, std::to_string(bits), "harmonia"), copy.index, PAIRS, {bits}, &result);
-		report_phases(section, bits, "harmonia", times, lookups.details(PAIRS, fanout, result, times));
+		times = lookups.measure(row_name(section, std::to_string(bits), "harmonia"), copy.index,
+								PAIRS, {bits}, &result);
+		report_phases(section, bits, "harmonia", times,
+					  lookups.details(PAIRS, fanout, result, times));
 	}
 
 	for (int bits : widths)
@@ -85,36 +87,42 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 
 		for (int run = 0; run <= options.runs; run++)
 		{
-			double		ms;
+			double ms;
 
 			lookups.prepare(options.queries, UNIFORM);
 			ms = sort_queries(lookups, bits);
 			if (run > 0)
 				sorts.push_back(ms);
 		}
-		times = lookups.measure(row_name(section, std::to_string(bits), "general"), copy.index, PAIRS, {HD_UNSORTED},
-								&result);
+		times = lookups.measure(row_name(section, std::to_string(bits), "general"), copy.index,
+								PAIRS, {HD_UNSORTED}, &result);
 		times.sort = median(sorts);
 		times.all += times.sort;
-		report_phases(section, bits, "general", times, lookups.details(PAIRS, fanout, result, times));
+		report_phases(section, bits, "general", times,
+					  lookups.details(PAIRS, fanout, result, times));
 	}
 }
 
-/* Groups of threads, which compare keys front to back; a thread alone halves nodes, in tiles if sorted.  And the choice. */
+/*
+ * Groups of threads, which compare keys front to back; a thread alone halves nodes, in tiles if
+ * sorted.  And the choice.
+ */
 template <typename Key>
 void
 bench_ntg(const Entries<Key> &entries, Buffers &buffers)
 {
 	constexpr int fanout = HD_DEFAULT_FANOUT;
-	Copy		copy(entries, fanout);
+	Copy copy(entries, fanout);
 	Lookups<Key> lookups(entries, buffers);
 	std::string section = tree_section("ntg", entries);
 
 	lookups.prepare(options.queries, UNIFORM);
 	for (int threads = 1; threads <= 32; threads *= 2)
 	{
-		lookups.report(section, std::to_string(threads), "PSA", copy.index, fanout, PAIRS, {HD_AUTOMATIC, threads});
-		lookups.report(section, std::to_string(threads), "unsorted", copy.index, fanout, PAIRS, {HD_UNSORTED, threads});
+		lookups.report(section, std::to_string(threads), "PSA", copy.index, fanout, PAIRS,
+					   {HD_AUTOMATIC, threads});
+		lookups.report(section, std::to_string(threads), "unsorted", copy.index, fanout, PAIRS,
+					   {HD_UNSORTED, threads});
 	}
 	put_row(section, "choice", "PSA", lookups.chosen_threads(copy.index), "threads", 1);
 }
@@ -123,12 +131,12 @@ template <typename Key>
 void
 bench_ranges(const Entries<Key> &entries, Buffers &buffers)
 {
-	Copy		copy(entries, HD_DEFAULT_FANOUT);
+	Copy copy(entries, HD_DEFAULT_FANOUT);
 	Lookups<Key> lookups(entries, buffers);
 
 	for (uint32_t span = 2; span <= 1024; span *= 2)
 	{
-		uint32_t	queries = (uint32_t) std::min((uint64_t) options.queries, buffers.room / span);
+		uint32_t queries = (uint32_t) std::min((uint64_t) options.queries, buffers.room / span);
 
 		lookups.prepare(queries, UNIFORM, span);
 		for (Answer answer : {PAIRS, ROWS, COUNTED, TALLIED, WITH_KEYS})

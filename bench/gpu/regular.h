@@ -14,30 +14,27 @@ constexpr int regular_fanout = HD_DEFAULT_FANOUT;
  * tid.  Key i of an inner node is the largest key below child i; unused keys have the
  * maximum value.
  */
-template <typename Key>
-struct Node
+template <typename Key> struct Node
 {
-	Key			keys[regular_fanout];
+	Key keys[regular_fanout];
 	union
 	{
 		const Node *children[regular_fanout];
-		uint64_t	tids[regular_fanout];
+		uint64_t tids[regular_fanout];
 	};
-	uint32_t	count;
+	uint32_t count;
 };
 
-template <typename Key>
-struct RegularTree
+template <typename Key> struct RegularTree
 {
 	const Node<Key> *root;
-	int			levels;			/* inner levels */
+	int levels; /* inner levels */
 
 	/* Find a key's tid, or 0, following the pointers from node to node. */
-	template <typename Group>
-	HD_BOTH uint64_t find(const Group &group, Key key) const
+	template <typename Group> HD_BOTH uint64_t find(const Group &group, Key key) const
 	{
 		const Node<Key> *node = root;
-		uint32_t	slot;
+		uint32_t slot;
 
 		for (int level = 0; level < levels; level++)
 			node = node->children[count_below(group, node, key)];
@@ -45,7 +42,7 @@ struct RegularTree
 		return slot < node->count && node->keys[slot] == key ? node->tids[slot] : 0;
 	}
 
-private:
+  private:
 	/* Groups compare keys front to back; single threads do binary search. */
 	template <typename Group>
 	HD_BOTH static int count_below(const Group &group, const Node<Key> *node, Key key)
@@ -56,12 +53,13 @@ private:
 		{
 			for (int first = 0;; first += Group::threads)
 			{
-				int			n = harmonia::count_bits(group.vote([&](int thread)
-															{
-																int			i = first + thread;
+				int n = harmonia::count_bits(group.vote(
+					[&](int thread)
+					{
+						int i = first + thread;
 
-																return i < regular_fanout && node->keys[i] < key;
-															}));
+						return i < regular_fanout && node->keys[i] < key;
+					}));
 
 				if (n < Group::threads)
 					return first + n;
@@ -74,22 +72,23 @@ private:
  * Builds the tree level by level, with leaves as full as ours, and copies it to the
  * device.
  */
-template <typename Key>
-class RegularCopy
+template <typename Key> class RegularCopy
 {
-public:
+  public:
 	RegularTree<Key> tree;
 
-	explicit	RegularCopy(const Entries<Key> &entries) : nodes(count_nodes(entries.keys.size()))
+	explicit RegularCopy(const Entries<Key> &entries) : nodes(count_nodes(entries.keys.size()))
 	{
 		std::vector<Node<Key>> built(nodes.count);
-		uint64_t	start = 0;	/* first node of the level */
-		uint64_t	length = (entries.keys.size() + leaf_fill - 1) / leaf_fill;
+		uint64_t start = 0; /* first node of the level */
+		uint64_t length = (entries.keys.size() + leaf_fill - 1) / leaf_fill;
 
-		on_all_cpus((uint32_t) length, [&](uint32_t n)
+		on_all_cpus((uint32_t) length,
+					[&](uint32_t n)
 					{
-						uint64_t	first = (uint64_t) n * leaf_fill;
-						uint64_t	count = std::min((uint64_t) leaf_fill, entries.keys.size() - first);
+						uint64_t first = (uint64_t) n * leaf_fill;
+						uint64_t count =
+							std::min((uint64_t) leaf_fill, entries.keys.size() - first);
 
 						clear(built[n], (uint32_t) count);
 						for (uint64_t i = 0; i < count; i++)
@@ -106,12 +105,12 @@ public:
 			largest[n] = built[n].keys[built[n].count - 1];
 		for (tree.levels = 0; length > 1; tree.levels++)
 		{
-			uint64_t	above = (length + regular_fanout - 1) / regular_fanout;
+			uint64_t above = (length + regular_fanout - 1) / regular_fanout;
 
 			for (uint64_t n = 0; n < above; n++)
 			{
-				Node<Key>  &node = built[start + length + n];
-				uint64_t	first = n * regular_fanout;
+				Node<Key> &node = built[start + length + n];
+				uint64_t first = n * regular_fanout;
 
 				clear(node, (uint32_t) std::min((uint64_t) regular_fanout, length - first));
 				for (uint32_t i = 0; i < node.count; i++)
@@ -128,7 +127,7 @@ public:
 		nodes.copy_from(built.data(), built.size());
 	}
 
-private:
+  private:
 	static constexpr uint32_t leaf_fill = regular_fanout * 8 / 9;
 	Array<Node<Key>> nodes;
 
@@ -140,8 +139,8 @@ private:
 	}
 	static uint64_t count_nodes(uint64_t entries)
 	{
-		uint64_t	length = (entries + leaf_fill - 1) / leaf_fill;
-		uint64_t	all = length;
+		uint64_t length = (entries + leaf_fill - 1) / leaf_fill;
+		uint64_t all = length;
 
 		while (length > 1)
 		{
@@ -152,4 +151,4 @@ private:
 	}
 };
 
-#endif							/* HARMONIA_BENCH_REGULAR_H */
+#endif /* HARMONIA_BENCH_REGULAR_H */

@@ -2,10 +2,10 @@
  * rivals.cu
  *		Section rivals: what others do with keys that never change, and others' libraries.
  *
- * The keys are in an array without gaps: in their order, as an Eytzinger array (the nodes of a binary
- * tree in breadth-first order), or as nodes of 128 bytes in breadth-first order (k-ary search, as in
- * static B-trees).  One thread answers a query, as it comes, or after CUB's radix sort by the top
- * 16 bits.  As the library's, results are pairs.
+ * The keys are in an array without gaps: in their order, as an Eytzinger array (the nodes of a
+ * binary tree in breadth-first order), or as nodes of 128 bytes in breadth-first order (k-ary
+ * search, as in static B-trees).  One thread answers a query, as it comes, or after CUB's radix
+ * sort by the top 16 bits.  As the library's, results are pairs.
  *
  * With BENCH_RIVALS defined, others' libraries are measured as well (rivals.sh).
  */
@@ -21,16 +21,15 @@
 constexpr int sort_bits = 16;
 
 /* Keys in their order. */
-template <typename Key>
-struct Sorted
+template <typename Key> struct Sorted
 {
-	const Key  *keys;
-	uint64_t	count;
+	const Key *keys;
+	uint64_t count;
 
 	/* The place of the first key that is not below "key"; there is one. */
 	HD_BOTH uint64_t find(Key key) const
 	{
-		uint64_t	at = 0;
+		uint64_t at = 0;
 
 		for (uint64_t n = count; n > 1; n -= n / 2)
 			at += keys[at + n / 2 - 1] < key ? n / 2 : 0;
@@ -53,20 +52,19 @@ struct Sorted
 };
 
 /* Place 1 is the root, and the children of place i are 2i and 2i + 1.  Place 0 is not used. */
-template <typename Key>
-struct Eytzinger
+template <typename Key> struct Eytzinger
 {
-	const Key  *keys;
-	uint64_t	count;			/* of places */
+	const Key *keys;
+	uint64_t count; /* of places */
 
 	HD_BOTH uint64_t find(Key key) const
 	{
-		uint64_t	at = 1;
-		uint64_t	found = 0;
+		uint64_t at = 1;
+		uint64_t found = 0;
 
 		while (at < count)
 		{
-			bool		below = keys[at] < key;
+			bool below = keys[at] < key;
 
 			found = below ? found : at;
 			at = 2 * at + below;
@@ -80,13 +78,13 @@ struct Eytzinger
 	static std::vector<uint64_t> places(uint64_t count)
 	{
 		std::vector<uint64_t> ranks(count + 1, Sorted<Key>::none);
-		uint64_t	next = 0;
+		uint64_t next = 0;
 
 		fill(ranks, 1, &next);
 		return ranks;
 	}
 
-private:
+  private:
 	static void fill(std::vector<uint64_t> &ranks, uint64_t at, uint64_t *next)
 	{
 		if (at >= ranks.size())
@@ -98,28 +96,29 @@ private:
 };
 
 /*
- * Nodes of as many keys as 128 bytes have room for.  Child i of node n is node
- * n * (node_keys + 1) + 1 + i.  Places without a key are the last ones of a node, and have the maximum.
+ * Nodes of as many keys as 128 bytes have room for.  Child i of node n is node n * (node_keys + 1)
+ * + 1 + i.  Places without a key are the last ones of a node, and have the maximum.
  */
-template <typename Key>
-struct Kary
+template <typename Key> struct Kary
 {
 	static constexpr int node_keys = 128 / sizeof(Key);
 
-	const Key  *keys;
-	uint64_t	count;			/* of places */
+	const Key *keys;
+	uint64_t count; /* of places */
 
 	HD_BOTH uint64_t find(Key key) const
 	{
-		uint64_t	node = 0;
-		uint64_t	found = 0;
+		uint64_t node = 0;
+		uint64_t found = 0;
 
 		while (node * node_keys < count)
 		{
-			const Key  *of_node = keys + node * node_keys;
-			int			below = 0;
+			const Key *of_node = keys + node * node_keys;
+			int below = 0;
 
-			/* The keys of a node that are below: all of them, or as many as a binary search says. */
+			/*
+			 * The keys of a node that are below: all of them, or as many as a binary search says.
+			 */
 			for (int n = node_keys / 2; n > 0; n /= 2)
 				below += of_node[below + n - 1] < key ? n : 0;
 			below += of_node[below] < key;
@@ -135,14 +134,15 @@ struct Kary
 	}
 	static std::vector<uint64_t> places(uint64_t count)
 	{
-		std::vector<uint64_t> ranks((count + node_keys - 1) / node_keys * node_keys, Sorted<Key>::none);
-		uint64_t	next = 0;
+		std::vector<uint64_t> ranks((count + node_keys - 1) / node_keys * node_keys,
+									Sorted<Key>::none);
+		uint64_t next = 0;
 
 		fill(ranks, 0, count, &next);
 		return ranks;
 	}
 
-private:
+  private:
 	static void fill(std::vector<uint64_t> &ranks, uint64_t node, uint64_t count, uint64_t *next)
 	{
 		if (node * node_keys >= ranks.size())
@@ -157,19 +157,18 @@ private:
 };
 
 /* Answers query i: its tid stands beside its number. */
-template <typename Key, template <typename> class Layout>
-struct AnswerQuery
+template <typename Key, template <typename> class Layout> struct AnswerQuery
 {
 	Layout<Key> layout;
-	const uint64_t *tids;		/* of each place */
-	const Key  *queries;
-	const uint32_t *numbers;	/* NULL: query i has number i */
-	uint32_t   *probes;
-	uint64_t   *results;
+	const uint64_t *tids; /* of each place */
+	const Key *queries;
+	const uint32_t *numbers; /* NULL: query i has number i */
+	uint32_t *probes;
+	uint64_t *results;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
-		uint64_t	place = layout.find(queries[i]);
+		uint64_t place = layout.find(queries[i]);
 
 		probes[i] = numbers == nullptr ? (uint32_t) i : numbers[i];
 		results[i] = layout.keys[place] == queries[i] ? tids[place] : 0;
@@ -179,7 +178,7 @@ struct AnswerQuery
 /* Numbers queries. */
 struct Number
 {
-	uint32_t   *to;
+	uint32_t *to;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
@@ -188,57 +187,58 @@ struct Number
 };
 
 /* CUB's sort of queries, with their numbers. */
-template <typename Key>
-class Sorter
+template <typename Key> class Sorter
 {
-public:
-	Array<Key>	keys;
+  public:
+	Array<Key> keys;
 	Array<uint32_t> numbers;
 
-	explicit	Sorter(uint32_t queries) : keys(queries), numbers(queries), in_order(queries), scratch(scratch_size(queries))
+	explicit Sorter(uint32_t queries)
+		: keys(queries), numbers(queries), in_order(queries), scratch(scratch_size(queries))
 	{
 		for_each(queries, Number{in_order.at});
 		settle();
 	}
 
-	void		sort(const Key *queries)
+	void sort(const Key *queries)
 	{
 		constexpr int end = 8 * (int) sizeof(Key);
 
 #ifdef __CUDACC__
 		if (!options.host)
 		{
-			size_t		size = scratch.count;
+			size_t size = scratch.count;
 
-			CHECK(cub::DeviceRadixSort::SortPairs(scratch.at, size, queries, keys.at, in_order.at, numbers.at,
-												  (int) keys.count, end - sort_bits, end));
+			CHECK(cub::DeviceRadixSort::SortPairs(scratch.at, size, queries, keys.at, in_order.at,
+												  numbers.at, (int) keys.count, end - sort_bits,
+												  end));
 			return;
 		}
 #endif
 		std::iota(numbers.at, numbers.at + numbers.count, 0);
-		std::stable_sort(numbers.at, numbers.at + numbers.count, [=](uint32_t a, uint32_t b)
-						 {
-							 return queries[a] >> (end - sort_bits) < queries[b] >> (end - sort_bits);
-						 });
+		std::stable_sort(
+			numbers.at, numbers.at + numbers.count,
+			[=](uint32_t a, uint32_t b)
+			{ return queries[a] >> (end - sort_bits) < queries[b] >> (end - sort_bits); });
 		for (uint64_t i = 0; i < keys.count; i++)
 			keys.at[i] = queries[numbers.at[i]];
 	}
 
-private:
+  private:
 	Array<uint32_t> in_order;
 	Array<char> scratch;
 
 	static size_t scratch_size(uint32_t queries)
 	{
-		size_t		size = 1;
+		size_t size = 1;
 
 #ifdef __CUDACC__
 		constexpr int end = 8 * (int) sizeof(Key);
 
 		if (!options.host)
-			CHECK(cub::DeviceRadixSort::SortPairs(nullptr, size, (const Key *) nullptr, (Key *) nullptr,
-												  (const uint32_t *) nullptr, (uint32_t *) nullptr,
-												  (int) queries, end - sort_bits, end));
+			CHECK(cub::DeviceRadixSort::SortPairs(
+				nullptr, size, (const Key *) nullptr, (Key *) nullptr, (const uint32_t *) nullptr,
+				(uint32_t *) nullptr, (int) queries, end - sort_bits, end));
 #else
 		(void) queries;
 #endif
@@ -254,9 +254,9 @@ measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, bool sorts)
 	std::vector<uint64_t> ranks = Layout<Key>::places(entries.keys.size());
 	std::vector<Key> placed(ranks.size(), (Key) ~(Key) 0);
 	std::vector<uint64_t> placed_tids(ranks.size());
-	Array<Key>	keys(ranks.size());
+	Array<Key> keys(ranks.size());
 	Array<uint64_t> tids(ranks.size());
-	Buffers    &buffers = lookups.buffers;
+	Buffers &buffers = lookups.buffers;
 	AnswerQuery<Key, Layout> answer;
 	std::vector<double> times;
 	std::string system = Layout<Key>::name();
@@ -270,20 +270,25 @@ measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, bool sorts)
 	}
 	keys.copy_from(placed.data(), placed.size());
 	tids.copy_from(placed_tids.data(), placed_tids.size());
-	answer = {{keys.at, keys.count}, tids.at, sorts ? sorter.keys.at : lookups.low(),
-		sorts ? sorter.numbers.at : nullptr, buffers.probes.at, buffers.tids.at};
+	answer = {{keys.at, keys.count},
+			  tids.at,
+			  sorts ? sorter.keys.at : lookups.low(),
+			  sorts ? sorter.numbers.at : nullptr,
+			  buffers.probes.at,
+			  buffers.tids.at};
 
 	for (int run = 0; run <= options.runs; run++)
 	{
-		double		ms;
+		double ms;
 
 		lookups.spoil_results();
-		ms = device_ms([&]()
-					   {
-						   if (sorts)
-							   sorter.sort(lookups.low());
-						   for_each(lookups.queries, answer);
-					   });
+		ms = device_ms(
+			[&]()
+			{
+				if (sorts)
+					sorter.sort(lookups.low());
+				for_each(lookups.queries, answer);
+			});
 		settle();
 		if (run > 0)
 			times.push_back(ms);
@@ -305,9 +310,9 @@ bench_rivals(const Entries<Key> &entries, Buffers &buffers)
 	{
 		lookups.prepare(options.queries, draw);
 		{
-			Copy		copy(entries, HD_DEFAULT_FANOUT);
-			HdResult	result;
-			Times		times = lookups.measure("rivals;harmonia", copy.index, PAIRS, Way(), &result);
+			Copy copy(entries, HD_DEFAULT_FANOUT);
+			HdResult result;
+			Times times = lookups.measure("rivals;harmonia", copy.index, PAIRS, Way(), &result);
 
 			put_rival(lookups, "harmonia", times.all, hd_index_memory(copy.index));
 		}

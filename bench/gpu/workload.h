@@ -36,7 +36,7 @@ constexpr uint32_t tid_factor = 0x7F4A7C15;
 constexpr uint32_t
 inverse(uint32_t odd)
 {
-	uint32_t	x = odd;
+	uint32_t x = odd;
 
 	for (int i = 0; i < 6; i++)
 		x *= 2 - odd * x;
@@ -44,12 +44,12 @@ inverse(uint32_t odd)
 }
 
 constexpr uint32_t tid_inverse = inverse(tid_factor);
-constexpr uint32_t tid_mask = INT32_MAX;	/* 2^31 ranks: 2^23 pages with 256 tids each */
+constexpr uint32_t tid_mask = INT32_MAX; /* 2^31 ranks: 2^23 pages with 256 tids each */
 
 HD_BOTH uint64_t
 tid_of(uint64_t rank)
 {
-	uint32_t	stored = (uint32_t) rank * tid_factor & tid_mask;
+	uint32_t stored = (uint32_t) rank * tid_factor & tid_mask;
 
 	return (uint64_t) (stored >> 8) << 16 | ((stored & 255) + 1);
 }
@@ -68,15 +68,16 @@ template <typename Work>
 static void
 on_all_cpus(uint32_t count, Work work)
 {
-	uint32_t	workers = std::max(1u, std::thread::hardware_concurrency());
+	uint32_t workers = std::max(1u, std::thread::hardware_concurrency());
 	std::vector<std::thread> threads;
 
 	for (uint32_t worker = 0; worker < workers; worker++)
-		threads.emplace_back([=, &work]
-							 {
-								 for (uint32_t i = worker; i < count; i += workers)
-									 work(i);
-							 });
+		threads.emplace_back(
+			[=, &work]
+			{
+				for (uint32_t i = worker; i < count; i += workers)
+					work(i);
+			});
 	for (std::thread &thread : threads)
 		thread.join();
 }
@@ -87,35 +88,35 @@ on_all_cpus(uint32_t count, Work work)
  */
 
 /* What depends on the width of keys. */
-template <typename Key>
-struct Engine
+template <typename Key> struct Engine
 {
 	using Leaf = HdLeaf;
 
 	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
 
 	/*
-	 * A random key in one of "count" equal intervals of the key range, or one of serial keys; "run" is
-	 * for wider ones.
+	 * A random key in one of "count" equal intervals of the key range, or one of serial keys; "run"
+	 * is for wider ones.
 	 */
-	static Key	random_key(uint64_t i, uint64_t count)
+	static Key random_key(uint64_t i, uint64_t count)
 	{
-		uint64_t	interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+		uint64_t interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
 
 		return (Key) (i * interval + mix(i) % interval);
 	}
-	static Key	serial_key(uint64_t i, uint64_t run)
+	static Key serial_key(uint64_t i, uint64_t run)
 	{
 		(void) run;
 		return (Key) ((UINT64_C(1) << (8 * sizeof(Key) - 1)) + i + 1);
 	}
 
 	/* As a build does: the narrowest class into which a full leaf fits. */
-	static int	bits(uint64_t count, bool serial)
+	static int bits(uint64_t count, bool serial)
 	{
-		uint64_t	interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+		uint64_t interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
 
-		return std::min(ht_class_for((serial ? 1 : interval) * HT_LEAF_MAX_ENTRIES), 8 * (int) sizeof(Key));
+		return std::min(ht_class_for((serial ? 1 : interval) * HT_LEAF_MAX_ENTRIES),
+						8 * (int) sizeof(Key));
 	}
 	static uint32_t fill(int bits)
 	{
@@ -123,9 +124,10 @@ struct Engine
 	}
 
 	/* Fill a page with keys whose ranks begin with "rank". */
-	static Leaf fill_leaf(char *page, int bits, const Key *keys, uint64_t rank, uint64_t n, uint32_t block)
+	static Leaf fill_leaf(char *page, int bits, const Key *keys, uint64_t rank, uint64_t n,
+						  uint32_t block)
 	{
-		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+		HtEntry entries[HT_LEAF_MAX_ENTRIES];
 
 		for (uint64_t i = 0; i < n; i++)
 			entries[i] = {keys[i], tid_of(rank + i)};
@@ -138,8 +140,7 @@ struct Engine
 	}
 };
 
-template <>
-struct Engine<WideKey>
+template <> struct Engine<WideKey>
 {
 	using Leaf = HdWideLeaf;
 
@@ -148,8 +149,8 @@ struct Engine<WideKey>
 	/* A uuid of version 4. */
 	static WideKey random_key(uint64_t i, uint64_t count)
 	{
-		uint64_t	interval = UINT64_MAX / count;
-		WideKey		key;
+		uint64_t interval = UINT64_MAX / count;
+		WideKey key;
 
 		key.words[1] = ((i * interval + mix(i) % interval) & ~UINT64_C(0xF000)) | 0x4000;
 		key.words[0] = mix(~i) >> 2 | UINT64_C(1) << 63;
@@ -159,13 +160,13 @@ struct Engine<WideKey>
 	/* The ids of one tenant after the other; a tenant has "run" of them. */
 	static WideKey serial_key(uint64_t i, uint64_t run)
 	{
-		WideKey		key;
+		WideKey key;
 
 		key.words[1] = (UINT64_C(1) << 63) + i / run;
 		key.words[0] = (UINT64_C(1) << 63) + i + 1;
 		return key;
 	}
-	static int	bits(uint64_t, bool serial)
+	static int bits(uint64_t, bool serial)
 	{
 		return serial ? 16 : 128;
 	}
@@ -175,10 +176,11 @@ struct Engine<WideKey>
 
 		return (uint32_t) (ht_leaf_blocks_128(shape) * (ht_leaf_slots_128(shape) - 1));
 	}
-	static Leaf fill_leaf(char *page, int bits, const WideKey *keys, uint64_t rank, uint64_t n, uint32_t block)
+	static Leaf fill_leaf(char *page, int bits, const WideKey *keys, uint64_t rank, uint64_t n,
+						  uint32_t block)
 	{
-		HtEntry128	entries[HT_LEAF_MAX_ENTRIES];
-		Leaf		leaf = {};
+		HtEntry128 entries[HT_LEAF_MAX_ENTRIES];
+		Leaf leaf = {};
 
 		for (uint64_t i = 0; i < n; i++)
 		{
@@ -201,29 +203,30 @@ struct Engine<WideKey>
 constexpr uint64_t tenant_leaves = 8;
 
 /* Distinct keys in order, and their leaf pages, filled as a build fills them. */
-template <typename Key>
-struct Entries
+template <typename Key> struct Entries
 {
 	static constexpr HtWidth width = Engine<Key>::width;
 
-	bool		serial;			/* serial keys; otherwise random ones */
-	int			bits;			/* class of all leaves */
-	uint32_t	fill;			/* entries of a leaf */
+	bool serial;   /* serial keys; otherwise random ones */
+	int bits;      /* class of all leaves */
+	uint32_t fill; /* entries of a leaf */
 	std::vector<Key> keys;
 	std::vector<typename Engine<Key>::Leaf> leaves;
-	uint32_t	blocks;
-	char	   *pages;
+	uint32_t blocks;
+	char *pages;
 
 	Entries(uint64_t count, bool serial_keys)
-		: serial(serial_keys), bits(Engine<Key>::bits(count, serial_keys)), fill(Engine<Key>::fill(bits)), keys(count)
+		: serial(serial_keys), bits(Engine<Key>::bits(count, serial_keys)),
+		  fill(Engine<Key>::fill(bits)), keys(count)
 	{
 		const uint64_t step = 1 << 16;
 
-		on_all_cpus((uint32_t) ((count + step - 1) / step), [&](uint32_t n)
+		on_all_cpus((uint32_t) ((count + step - 1) / step),
+					[&](uint32_t n)
 					{
 						for (uint64_t i = n * step; i < std::min(count, (n + 1) * step); i++)
 							keys[i] = serial ? Engine<Key>::serial_key(i, fill * tenant_leaves) :
-								Engine<Key>::random_key(i, count);
+											   Engine<Key>::random_key(i, count);
 					});
 		leaves.resize((count + fill - 1) / fill);
 		blocks = block_of((uint32_t) leaves.size()) + 1;
@@ -231,21 +234,20 @@ struct Entries
 		if (pages == nullptr)
 			give_up(__FILE__, __LINE__, "aligned_alloc", "out of memory");
 		on_all_cpus(blocks, [&](uint32_t block)
+					{ memset(pages + (size_t) block * HT_PAGE_SIZE, 0, HT_PAGE_SIZE); });
+		on_all_cpus((uint32_t) leaves.size(),
+					[&](uint32_t leaf)
 					{
-						memset(pages + (size_t) block * HT_PAGE_SIZE, 0, HT_PAGE_SIZE);
-					});
-		on_all_cpus((uint32_t) leaves.size(), [&](uint32_t leaf)
-					{
-						uint64_t	first = (uint64_t) leaf * fill;
-						uint64_t	n = std::min((uint64_t) fill, count - first);
-						uint32_t	block = block_of(leaf);
+						uint64_t first = (uint64_t) leaf * fill;
+						uint64_t n = std::min((uint64_t) fill, count - first);
+						uint32_t block = block_of(leaf);
 
-						leaves[leaf] = Engine<Key>::fill_leaf(pages + (size_t) block * HT_PAGE_SIZE, bits,
-															  &keys[first], first, n, block);
+						leaves[leaf] = Engine<Key>::fill_leaf(pages + (size_t) block * HT_PAGE_SIZE,
+															  bits, &keys[first], first, n, block);
 					});
 	}
 	Entries(const Entries &) = delete;
-	Entries & operator=(const Entries &) = delete;
+	Entries &operator=(const Entries &) = delete;
 	~Entries()
 	{
 		free(pages);
@@ -261,11 +263,10 @@ struct Entries
 /* The copy on the device. */
 class Copy
 {
-public:
-	HdIndex    *index;
+  public:
+	HdIndex *index;
 
-	template <typename Key>
-	Copy(const Entries<Key> &entries, int fanout)
+	template <typename Key> Copy(const Entries<Key> &entries, int fanout)
 	{
 		std::vector<uint32_t> numbers(entries.blocks);
 
@@ -277,7 +278,7 @@ public:
 		CHECK(Engine<Key>::set_leaves(index, entries.leaves));
 	}
 	Copy(const Copy &) = delete;
-	Copy & operator=(const Copy &) = delete;
+	Copy &operator=(const Copy &) = delete;
 	~Copy()
 	{
 		hd_index_free(index);
@@ -292,12 +293,12 @@ public:
 enum Draw
 {
 	UNIFORM,
-	NORMAL,						/* mean 1/2, standard deviation 1/8 of the range */
-	GAMMA,						/* shape 3, mean 3/16 of the range */
-	ZIPF,						/* exponent 1, hot keys all over the range */
-	SERIAL,						/* in key order */
-	NEARLY,						/* the same, but up to 1000 places from there */
-	EQUAL						/* all the same */
+	NORMAL, /* mean 1/2, standard deviation 1/8 of the range */
+	GAMMA,  /* shape 3, mean 3/16 of the range */
+	ZIPF,   /* exponent 1, hot keys all over the range */
+	SERIAL, /* in key order */
+	NEARLY, /* the same, but up to 1000 places from there */
+	EQUAL   /* all the same */
 };
 
 constexpr Draw all_draws[] = {UNIFORM, NORMAL, GAMMA, ZIPF, SERIAL, NEARLY, EQUAL};
@@ -305,7 +306,8 @@ constexpr Draw all_draws[] = {UNIFORM, NORMAL, GAMMA, ZIPF, SERIAL, NEARLY, EQUA
 static inline const char *
 draw_name(Draw draw)
 {
-	static const char *const names[] = {"uniform", "normal", "gamma", "zipf", "serial", "nearly-serial", "equal"};
+	static const char *const names[] = {"uniform", "normal",        "gamma", "zipf",
+										"serial",  "nearly-serial", "equal"};
 
 	return names[draw];
 }
@@ -320,9 +322,9 @@ unit(uint64_t random)
 HD_BOTH uint64_t
 draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed)
 {
-	uint64_t	a = mix((seed + i) * 4 + 1);
-	uint64_t	b = mix((seed + i) * 4 + 2);
-	double		at;
+	uint64_t a = mix((seed + i) * 4 + 1);
+	uint64_t b = mix((seed + i) * 4 + 2);
+	double at;
 
 	switch (draw)
 	{
@@ -351,22 +353,21 @@ draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed
 }
 
 /* Makes a query: its rank and its key; ranges have "span" entries. */
-template <typename Key>
-struct MakeQuery
+template <typename Key> struct MakeQuery
 {
-	const Key  *keys;
-	uint64_t	entries;
-	uint64_t	queries;
-	Draw		draw;
-	uint32_t	span;
-	uint64_t	seed;
-	uint32_t   *ranks;
-	Key		   *low;
-	Key		   *high;			/* or NULL */
+	const Key *keys;
+	uint64_t entries;
+	uint64_t queries;
+	Draw draw;
+	uint32_t span;
+	uint64_t seed;
+	uint32_t *ranks;
+	Key *low;
+	Key *high; /* or NULL */
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
-		uint64_t	rank = draw_rank(draw, i, queries, entries - span + 1, seed);
+		uint64_t rank = draw_rank(draw, i, queries, entries - span + 1, seed);
 
 		ranks[i] = (uint32_t) rank;
 		low[i] = keys[rank];
@@ -387,16 +388,16 @@ struct MakeQuery
 struct CheckPair
 {
 	const uint32_t *ranks;
-	uint32_t	count;
-	uint32_t	span;
+	uint32_t count;
+	uint32_t span;
 	const uint32_t *probes;
 	const uint64_t *tids;
-	uint32_t   *seen;			/* one bit for each expected hit, zero at the start */
+	uint32_t *seen; /* one bit for each expected hit, zero at the start */
 	unsigned long long *wrong;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
-		uint64_t	bit;
+		uint64_t bit;
 
 		if (probes[i] < count && rank_of(tids[i]) - ranks[probes[i]] < span)
 		{
@@ -410,7 +411,7 @@ struct CheckPair
 
 struct CheckCount
 {
-	uint32_t	span;
+	uint32_t span;
 	const uint32_t *counts;
 	unsigned long long *wrong;
 
@@ -421,4 +422,4 @@ struct CheckCount
 	}
 };
 
-#endif							/* HARMONIA_BENCH_WORKLOAD_H */
+#endif /* HARMONIA_BENCH_WORKLOAD_H */

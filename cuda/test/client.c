@@ -24,8 +24,8 @@
  * How long to wait for what must happen, long enough for valgrind; and for what must
  * not happen.
  */
-#define PATIENCE_MS		60000
-#define SILENCE_MS		100
+#define PATIENCE_MS 60000
+#define SILENCE_MS 100
 
 const char *daemon_devices = NULL;
 
@@ -75,9 +75,9 @@ enter_folder(const char *argv_daemon)
 void
 print_log(void)
 {
-	FILE	   *log = fopen("log", "r");
-	char		line[1024];
-	char		last[1024] = "";
+	FILE *log = fopen("log", "r");
+	char line[1024];
+	char last[1024] = "";
 
 	while (log != NULL && fgets(line, sizeof(line), log) != NULL)
 	{
@@ -92,8 +92,8 @@ print_log(void)
 Daemon
 start_daemon(const char *device, const char *memory, const char *host_memory)
 {
-	Daemon		daemon;
-	int			ends[2];
+	Daemon daemon;
+	int ends[2];
 
 	memset(&daemon, 0, sizeof(daemon));
 	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
@@ -102,21 +102,23 @@ start_daemon(const char *device, const char *memory, const char *host_memory)
 	check(daemon.pid >= 0, "fork");
 	if (daemon.pid == 0)
 	{
-		int			log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
-		int			control = fcntl(ends[1], F_DUPFD, 10);
+		int log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+		int control = fcntl(ends[1], F_DUPFD, 10);
 
 		/* Leave other descriptors open, as a server may. */
 		if (log < 0 || control < 0 || dup2(log, STDERR_FILENO) < 0 || dup2(log, 20) < 0 ||
 			dup2(control, HP_CONTROL_FD) < 0)
 			_exit(3);
 		if (daemon_devices != NULL)
-			execl(daemon_path, daemon_path, daemon_devices, device, memory, host_memory, (char *) NULL);
+			execl(daemon_path, daemon_path, daemon_devices, device, memory, host_memory,
+				  (char *) NULL);
 		else
 			execl(daemon_path, daemon_path, device, memory, host_memory, (char *) NULL);
 		_exit(3);
 	}
 	close(ends[1]);
-	if (recv(daemon.control, &daemon.ready, sizeof(daemon.ready), MSG_WAITALL) != sizeof(daemon.ready))
+	if (recv(daemon.control, &daemon.ready, sizeof(daemon.ready), MSG_WAITALL) !=
+		sizeof(daemon.ready))
 		memset(&daemon.ready, 0, sizeof(daemon.ready));
 	return daemon;
 }
@@ -126,7 +128,7 @@ wait_daemon(Daemon *daemon)
 {
 	for (int ms = 0; ms < PATIENCE_MS; ms += 5)
 	{
-		int			status;
+		int status;
 
 		if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid)
 			return status;
@@ -148,16 +150,18 @@ Connection
 open_connection(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = HP_SOCKET};
-	Connection	connection = {.size = STAGING_SIZE};
+	Connection connection = {.size = STAGING_SIZE};
 
 	connection.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	check(connection.socket >= 0 &&
-		  connect(connection.socket, (struct sockaddr *) &address, sizeof(address)) == 0, HP_SOCKET);
+			  connect(connection.socket, (struct sockaddr *) &address, sizeof(address)) == 0,
+		  HP_SOCKET);
 	connection.memory = memfd_create("staging", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	check(connection.memory >= 0 && ftruncate(connection.memory, STAGING_SIZE) == 0 &&
-		  fcntl(connection.memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "memfd_create");
-	connection.staging = mmap(NULL, STAGING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-							  connection.memory, 0);
+			  fcntl(connection.memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0,
+		  "memfd_create");
+	connection.staging =
+		mmap(NULL, STAGING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, connection.memory, 0);
 	check(connection.staging != MAP_FAILED, "mmap");
 	return connection;
 }
@@ -174,7 +178,7 @@ bool
 send_bytes(const Connection *connection, const void *bytes, size_t size, const int *descriptors,
 		   int count)
 {
-	char		control[CMSG_SPACE(16 * sizeof(int))];
+	char control[CMSG_SPACE(16 * sizeof(int))];
 	struct iovec part = {(void *) bytes, size};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
@@ -216,7 +220,7 @@ receive(const Connection *connection, HpReply *reply)
 {
 	while (is_readable(connection, PATIENCE_MS))
 	{
-		ssize_t		received = recv(connection->socket, reply, sizeof(*reply), 0);
+		ssize_t received = recv(connection->socket, reply, sizeof(*reply), 0);
 
 		if (received != sizeof(*reply) || reply->status != HP_WAITING)
 			return received;
@@ -234,25 +238,27 @@ receive_reply(const Connection *connection, HpReply *reply)
 bool
 is_told_to_wait(const Connection *connection)
 {
-	HpReply		reply;
+	HpReply reply;
 
 	return is_readable(connection, PATIENCE_MS) &&
-		recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) && reply.status == HP_WAITING;
+		   recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) &&
+		   reply.status == HP_WAITING;
 }
 
 bool
 is_silent(const Connection *connection)
 {
-	HpReply		reply;
+	HpReply reply;
 
 	return !is_readable(connection, SILENCE_MS) ||
-		(recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) && reply.status == HP_WAITING);
+		   (recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) &&
+			reply.status == HP_WAITING);
 }
 
 bool
 has_ended(const Connection *connection)
 {
-	HpReply		reply;
+	HpReply reply;
 
 	return receive(connection, &reply) <= 0;
 }
@@ -266,27 +272,28 @@ ask(const Connection *connection, const HpRequest *request, HpReply *reply)
 HpRequest
 make_hello(uint64_t generation)
 {
-	return (HpRequest) {.operation = HP_HELLO, .version = HP_VERSION, .generation = generation};
+	return (HpRequest){.operation = HP_HELLO, .version = HP_VERSION, .generation = generation};
 }
 
 bool
 map_staging(const Connection *connection, int memory, uint64_t size, HpReply *reply)
 {
-	HpRequest	request = {.operation = HP_MAP, .size = size};
+	HpRequest request = {.operation = HP_MAP, .size = size};
 
 	return send_bytes(connection, &request, sizeof(request), &memory, 1) &&
-		receive_reply(connection, reply);
+		   receive_reply(connection, reply);
 }
 
 Connection
 connect_client(uint64_t generation)
 {
-	Connection	connection = open_connection();
-	HpRequest	hello = make_hello(generation);
-	HpReply		reply;
+	Connection connection = open_connection();
+	HpRequest hello = make_hello(generation);
+	HpReply reply;
 
 	expect(ask(&connection, &hello, &reply) && reply.status == HP_OK, "hello");
 	expect(map_staging(&connection, connection.memory, connection.size, &reply) &&
-		   reply.status == HP_OK, "map");
+			   reply.status == HP_OK,
+		   "map");
 	return connection;
 }

@@ -15,21 +15,20 @@
 
 typedef struct Daemon
 {
-	pid_t		pid;
-	int			control;		/* the supervisor's end, held by the test */
-	HpReply		ready;			/* zeros if no reply came */
+	pid_t pid;
+	int control;   /* the supervisor's end, held by the test */
+	HpReply ready; /* zeros if no reply came */
 } Daemon;
 
 typedef struct Connection
 {
-	int			socket;
-	char	   *staging;		/* mapped here and, after map_staging(), in the
-								 * daemon */
-	size_t		size;
-	int			memory;
+	int socket;
+	char *staging; /* mapped here and, after map_staging(), in the daemon */
+	size_t size;
+	int memory;
 } Connection;
 
-#define STAGING_SIZE	((size_t) 4 << 20)
+#define STAGING_SIZE ((size_t) 4 << 20)
 
 /* The time since anything, in ms. */
 extern double now_ms(void);
@@ -50,10 +49,10 @@ extern Daemon start_daemon(const char *device, const char *memory, const char *h
  * Close the supervisor's connection.  Returns the exit status as waitpid() does, or -1
  * if the daemon does not end.
  */
-extern int	stop_daemon(Daemon *daemon);
+extern int stop_daemon(Daemon *daemon);
 
 /* Wait for the daemon's end.  Returns its exit status, or -1 if it does not end. */
-extern int	wait_daemon(Daemon *daemon);
+extern int wait_daemon(Daemon *daemon);
 
 /* Connect, and make staging memory, but send nothing. */
 extern Connection open_connection(void);
@@ -87,4 +86,4 @@ extern bool ask(const Connection *connection, const HpRequest *request, HpReply 
 extern HpRequest make_hello(uint64_t generation);
 extern bool map_staging(const Connection *connection, int memory, uint64_t size, HpReply *reply);
 
-#endif							/* HARMONIA_TEST_CLIENT_H */
+#endif /* HARMONIA_TEST_CLIENT_H */

@@ -9,7 +9,7 @@
 
 const char *device = "--device=host";
 const HtWidth some_widths[3] = {HT_WIDTH64, HT_WIDTH32, HT_WIDTH128};
-Daemon		daemon_process;
+Daemon daemon_process;
 
 void
 start_with_host(const char *memory, const char *host_memory)
@@ -27,16 +27,17 @@ start(const char *memory)
 void
 stop(void)
 {
-	int			status = stop_daemon(&daemon_process);
+	int status = stop_daemon(&daemon_process);
 
-	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x", status);
+	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x",
+		   status);
 }
 
 int
 probe_status(const Connection *connection, const Index *index)
 {
-	HpRequest	request = make_search(connection, index, 0);
-	int			status = ask_status(connection, &request, NULL);
+	HpRequest request = make_search(connection, index, 0);
+	int status = ask_status(connection, &request, NULL);
 
 	return status == HP_NO_ROOM ? HP_OK : status;
 }
@@ -44,8 +45,8 @@ probe_status(const Connection *connection, const Index *index)
 void
 send_search_all(const Connection *client, const Index *index)
 {
-	HpRequest	request = make_search(client, index, 0);
-	uint64_t	high = ht_key_max(index->model.width);
+	HpRequest request = make_search(client, index, 0);
+	uint64_t high = ht_key_max(index->model.width);
 
 	request.search.is_range = 1;
 	request.search.high_at = 64;
@@ -59,8 +60,8 @@ send_search_all(const Connection *client, const Index *index)
 void
 check_all(const Connection *client, const Index *index, const HpReply *reply)
 {
-	uint64_t	low = 0;
-	uint64_t	high = ht_key_max(index->model.width);
+	uint64_t low = 0;
+	uint64_t high = ht_key_max(index->model.width);
 
 	expect(reply->status == HP_OK && reply->hits == (uint64_t) index->model.count,
 		   "status %u, %llu entries instead of %d", reply->status, (unsigned long long) reply->hits,
@@ -74,7 +75,7 @@ check_all(const Connection *client, const Index *index, const HpReply *reply)
 void
 receive_all(const Connection *client, const Index *index)
 {
-	HpReply		reply;
+	HpReply reply;
 
 	expect(receive_reply(client, &reply), "a search has no reply");
 	check_all(client, index, &reply);

@@ -7,10 +7,10 @@
 
 #include "index.h"
 
-#define GENERATION	UINT64_C(0x123456789ABCDEF0)
-#define MEMORY		"--memory=64"
+#define GENERATION UINT64_C(0x123456789ABCDEF0)
+#define MEMORY "--memory=64"
 
-extern const char *device;		/* the daemon's option */
+extern const char *device; /* the daemon's option */
 extern const HtWidth some_widths[3];
 
 /* The daemon that start() has started. */
@@ -25,7 +25,7 @@ extern void start_with_host(const char *memory, const char *host_memory);
 extern void stop(void);
 
 /* The status of a search for one key; HP_OK also if there is not enough room. */
-extern int	probe_status(const Connection *connection, const Index *index);
+extern int probe_status(const Connection *connection, const Index *index);
 
 /* Send a search for all entries of an index; check its result; receive and check it. */
 extern void send_search_all(const Connection *client, const Index *index);
@@ -55,4 +55,4 @@ extern void test_failure(void);
 /* gpud_hostile.c */
 extern void test_hostile(void);
 
-#endif							/* HARMONIA_TEST_DAEMON_TESTS_H */
+#endif /* HARMONIA_TEST_DAEMON_TESTS_H */

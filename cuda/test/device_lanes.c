@@ -7,32 +7,32 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define LANES		3
-#define BATCHES		8			/* of each lane */
-#define ROUNDS		4			/* of the same batches */
+#define LANES 3
+#define BATCHES 8 /* of each lane */
+#define ROUNDS 4  /* of the same batches */
 
 /* A batch, and what was found when nothing else was searched. */
 typedef struct Found
 {
-	HdBatch		batch;
-	uint64_t	hits;
-	uint64_t	sum;
+	HdBatch batch;
+	uint64_t hits;
+	uint64_t sum;
 } Found;
 
 typedef struct Searcher
 {
-	HdDevice   *lane;
-	HdIndex    *index;
-	Found		found[BATCHES];
-	int			wrong;			/* results that differ */
-	pthread_t	thread;
+	HdDevice *lane;
+	HdIndex *index;
+	Found found[BATCHES];
+	int wrong; /* results that differ */
+	pthread_t thread;
 } Searcher;
 
 /* A sum over results that does not depend on the order of hits. */
 static uint64_t
 sum_of(const HdBatch *batch, const HdResult *result)
 {
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 
 	for (uint64_t i = 0; i < result->hits; i++)
 		sum += batch->tids[i] * ((uint64_t) batch->probes[i] + 1);
@@ -42,9 +42,9 @@ sum_of(const HdBatch *batch, const HdResult *result)
 static HdBatch
 make_batch(int n, HtWidth width, bool pinned)
 {
-	size_t		size = sizeof(uint64_t) * (size_t) n * 4;
-	uint64_t   *keys = allocate(sizeof(uint64_t) * (size_t) n);
-	HdBatch		batch = {.count = (uint32_t) n, .psa_bits = HD_AUTOMATIC};
+	size_t size = sizeof(uint64_t) * (size_t) n * 4;
+	uint64_t *keys = allocate(sizeof(uint64_t) * (size_t) n);
+	HdBatch batch = {.count = (uint32_t) n, .psa_bits = HD_AUTOMATIC};
 
 	for (int i = 0; i < n; i++)
 		keys[i] = model_probe(&model);
@@ -55,9 +55,10 @@ make_batch(int n, HtWidth width, bool pinned)
 	batch.probes = allocate(sizeof(uint32_t) * (batch.room + 1));
 	if (pinned)
 	{
-		char	   *memory = allocate(size + sizeof(uint64_t) * 2 * batch.room);
+		char *memory = allocate(size + sizeof(uint64_t) * 2 * batch.room);
 
-		batch.pinned = hd_device_pin(device, memory, size + sizeof(uint64_t) * 2 * batch.room) == HD_OK;
+		batch.pinned =
+			hd_device_pin(device, memory, size + sizeof(uint64_t) * 2 * batch.room) == HD_OK;
 		memcpy(memory, batch.low, (size_t) n * (size_t) width);
 		free((void *) batch.low);
 		free(batch.tids);
@@ -86,14 +87,15 @@ free_batch(const HdBatch *batch, bool pinned)
 static void *
 search(void *argument)
 {
-	Searcher   *searcher = argument;
+	Searcher *searcher = argument;
 
 	for (int i = 0; i < BATCHES * ROUNDS; i++)
 	{
 		const Found *found = &searcher->found[i % BATCHES];
-		HdResult	result;
+		HdResult result;
 
-		searcher->wrong += hd_index_search_on(searcher->lane, searcher->index, &found->batch, &result) != HD_OK ||
+		searcher->wrong +=
+			hd_index_search_on(searcher->lane, searcher->index, &found->batch, &result) != HD_OK ||
 			result.hits != found->hits || sum_of(&found->batch, &result) != found->sum;
 	}
 	return NULL;
@@ -104,37 +106,41 @@ void
 test_lanes(HtWidth width, Content content, int large)
 {
 	static Searcher searchers[LANES];
-	HdIndex    *index;
+	HdIndex *index;
 
 	model_make(&model, content, width);
 	index = make_index(content, width, HD_DEFAULT_FANOUT);
 	for (int i = 0; i < LANES; i++)
 	{
-		Searcher   *searcher = &searchers[i];
+		Searcher *searcher = &searchers[i];
 
 		searcher->index = index;
 		searcher->wrong = 0;
 		searcher->lane = device;
 		if (i > 0)
-			expect(hd_device_open(kind, 0, &searcher->lane) == HD_OK, "open: %s", hd_device_error(searcher->lane));
+			expect(hd_device_open(kind, 0, &searcher->lane) == HD_OK, "open: %s",
+				   hd_device_error(searcher->lane));
 		for (int n = 0; n < BATCHES; n++)
 		{
-			Found	   *found = &searcher->found[n];
-			HdResult	result;
+			Found *found = &searcher->found[n];
+			HdResult result;
 
 			found->batch = make_batch(1 + rnd_below(n % 2 == 0 ? large : 4000), width, n % 2 != 0);
-			expect(hd_index_search(index, &found->batch, &result) == HD_OK, "search: %s", hd_device_error(device));
+			expect(hd_index_search(index, &found->batch, &result) == HD_OK, "search: %s",
+				   hd_device_error(device));
 			found->hits = result.hits;
 			found->sum = sum_of(&found->batch, &result);
 		}
 	}
 	for (int i = 0; i < LANES; i++)
-		expect(pthread_create(&searchers[i].thread, NULL, search, &searchers[i]) == 0, "pthread_create");
+		expect(pthread_create(&searchers[i].thread, NULL, search, &searchers[i]) == 0,
+			   "pthread_create");
 	for (int i = 0; i < LANES; i++)
 	{
 		pthread_join(searchers[i].thread, NULL);
 		expect(searchers[i].wrong == 0, "lane %d: %d wrong results", i, searchers[i].wrong);
-		expect(kind == HD_HOST || hd_device_batch_memory(searchers[i].lane) > 0, "lane %d has no memory of its own", i);
+		expect(kind == HD_HOST || hd_device_batch_memory(searchers[i].lane) > 0,
+			   "lane %d has no memory of its own", i);
 		hd_device_free_batch_memory(searchers[i].lane);
 		for (int n = 0; n < BATCHES; n++)
 			free_batch(&searchers[i].found[n].batch, n % 2 != 0);

@@ -24,12 +24,12 @@ static Index bad_index;
 static int
 count_descriptors(void)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < 2000; i++)
 	{
-		char		path[64];
-		char		target[16];
+		char path[64];
+		char target[16];
 
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) daemon_process.pid, i);
 		n += readlink(path, target, sizeof(target)) > 0;
@@ -40,7 +40,7 @@ count_descriptors(void)
 static void
 check_good(const char *what)
 {
-	bool		before = failed();
+	bool before = failed();
 
 	search_index(&good, &good_index);
 	if (!before && failed())
@@ -60,8 +60,8 @@ check_ended(Connection *bad, const char *what)
 static Connection
 connect_bad(bool in_sync)
 {
-	Connection	bad = connect_client(GENERATION);
-	HpRequest	request = about(&bad_index, HP_SYNC_BEGIN);
+	Connection bad = connect_client(GENERATION);
+	HpRequest request = about(&bad_index, HP_SYNC_BEGIN);
 
 	if (!in_sync)
 		return bad;
@@ -76,7 +76,7 @@ connect_bad(bool in_sync)
 static void
 try_request(const char *what, bool in_sync, HpRequest request)
 {
-	Connection	bad = connect_bad(in_sync);
+	Connection bad = connect_bad(in_sync);
 
 	send_request(&bad, &request);
 	check_ended(&bad, what);
@@ -85,11 +85,11 @@ try_request(const char *what, bool in_sync, HpRequest request)
 static void
 test_bad_requests(void)
 {
-	HpRequest	request;
+	HpRequest request;
 
 	for (uint32_t operation = HP_MAP; operation < HP_OPERATIONS; operation++)
 	{
-		Connection	bad = open_connection();
+		Connection bad = open_connection();
 
 		request = about(&good_index, operation);
 		send_request(&bad, &request);
@@ -98,7 +98,8 @@ test_bad_requests(void)
 	report("hostile: another first request");
 
 #define TRY(what, in_sync, start_of, change) \
-	do { \
+	do \
+	{ \
 		request = start_of; \
 		change; \
 		try_request(what, in_sync, request); \
@@ -106,7 +107,7 @@ test_bad_requests(void)
 
 	TRY("another version", false, make_hello(GENERATION), (void) 0);
 	{
-		Connection	bad = open_connection();
+		Connection bad = open_connection();
 
 		request = make_hello(GENERATION + 7);
 		request.version++;
@@ -115,7 +116,8 @@ test_bad_requests(void)
 	}
 	TRY("an operation too many", false, about(&bad_index, HP_OPERATIONS), (void) 0);
 	TRY("no operation", false, about(&bad_index, HP_SEARCH), request.operation = UINT32_MAX);
-	TRY("no operation, in a sync", true, about(&bad_index, HP_SEARCH), request.operation = 1u << 31);
+	TRY("no operation, in a sync", true, about(&bad_index, HP_SEARCH),
+		request.operation = 1u << 31);
 	TRY("greeting twice in a sync", true, make_hello(GENERATION), (void) 0);
 	for (uint32_t operation = HP_SYNC_BEGIN; operation < HP_OPERATIONS; operation++)
 		TRY("a name's end", false, about(&good_index, operation), request.index.unused = 1);
@@ -142,7 +144,8 @@ test_bad_requests(void)
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MAX_FANOUT + 1);
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = UINT32_MAX);
 	TRY("flag", false, about(&bad_index, HP_SYNC_BEGIN), request.create = 2);
-	TRY("another width", false, about(&good_index, HP_SYNC_BEGIN), request.width ^= HT_WIDTH32 ^ HT_WIDTH64);
+	TRY("another width", false, about(&good_index, HP_SYNC_BEGIN),
+		request.width ^= HT_WIDTH32 ^ HT_WIDTH64);
 	TRY("another fanout", false, about(&good_index, HP_SYNC_BEGIN), request.fanout ^= 16);
 	report("hostile: attributes of an index");
 }
@@ -151,9 +154,9 @@ test_bad_requests(void)
 static void
 test_crossed_syncs(void)
 {
-	Connection	first = connect_bad(true);
-	Connection	second = connect_client(GENERATION);
-	HpRequest	request = about(&bad_index, HP_SYNC_BEGIN);
+	Connection first = connect_bad(true);
+	Connection second = connect_client(GENERATION);
+	HpRequest request = about(&bad_index, HP_SYNC_BEGIN);
 
 	request.index.build_id++;
 	expect(ask_status(&second, &request, NULL) == HP_OK, "begin");
@@ -180,34 +183,43 @@ test_crossed_syncs(void)
 static void
 test_bad_staging(void)
 {
-	static const uint64_t offsets[] = {
-		1, 4, 63, STAGING_SIZE, STAGING_SIZE + 64, UINT64_C(1) << 32, UINT64_MAX - 63, UINT64_MAX,
-		UINT64_C(1) << 63
-	};
+	static const uint64_t offsets[] = {1,
+									   4,
+									   63,
+									   STAGING_SIZE,
+									   STAGING_SIZE + 64,
+									   UINT64_C(1) << 32,
+									   UINT64_MAX - 63,
+									   UINT64_MAX,
+									   UINT64_C(1) << 63};
 	static const uint64_t rooms[] = {
-		STAGING_SIZE / 8 + 1, STAGING_SIZE, UINT64_C(1) << 61, (UINT64_C(1) << 61) + 8,
-		UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_MAX
-	};
-	HpRequest	request;
+		STAGING_SIZE / 8 + 1, STAGING_SIZE,      UINT64_C(1) << 61, (UINT64_C(1) << 61) + 8,
+		UINT64_C(1) << 62,    UINT64_C(1) << 63, UINT64_MAX};
+	HpRequest request;
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
 	{
-		uint64_t	at = offsets[i];
+		uint64_t at = offsets[i];
 
 		for (uint32_t operation = HP_SYNC_LINES; operation <= HP_SYNC_PAGES; operation++)
 		{
-			TRY("numbers", true, about(&bad_index, operation), (request.count = 1, request.numbers_at = at));
-			TRY("items", true, about(&bad_index, operation), (request.count = 1, request.data_at = at));
+			TRY("numbers", true, about(&bad_index, operation),
+				(request.count = 1, request.numbers_at = at));
+			TRY("items", true, about(&bad_index, operation),
+				(request.count = 1, request.data_at = at));
 		}
-		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES), (request.count = 1, request.data_at = at));
-		TRY("new leaves", true, about(&bad_index, HP_SYNC_NEW_LEAVES), (request.count = 1, request.data_at = at));
+		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES),
+			(request.count = 1, request.data_at = at));
+		TRY("new leaves", true, about(&bad_index, HP_SYNC_NEW_LEAVES),
+			(request.count = 1, request.data_at = at));
 		TRY("low keys", false, make_search(&good, &good_index, 0), request.search.low_at = at);
 		TRY("high keys", false, make_search(&good, &good_index, 0),
 			(request.search.is_range = 1, request.search.high_at = at));
 		TRY("probes", false, make_search(&good, &good_index, 0), request.search.probes_at = at);
 		TRY("tids", false, make_search(&good, &good_index, 0), request.search.tids_at = at);
 		TRY("map", false, make_search(&good, &good_index, 0),
-			(request.search.tids_only = 1, request.search.map_pages = 1, request.search.map_at = at));
+			(request.search.tids_only = 1, request.search.map_pages = 1,
+			 request.search.map_at = at));
 		TRY("counts", false, make_search(&good, &good_index, 0),
 			(request.search.map_pages = 1, request.search.counts_at = at));
 		TRY("keys of hits", false, make_search(&good, &good_index, 0),
@@ -215,8 +227,10 @@ test_bad_staging(void)
 	}
 	report("hostile: offsets");
 
-	for (uint32_t count = STAGING_SIZE / 4 + 1; count != 0; count = count < UINT32_MAX / 3 ? count * 3 :
-		 count < UINT32_MAX ? UINT32_MAX : 0)
+	for (uint32_t count = STAGING_SIZE / 4 + 1; count != 0;
+		 count = count < UINT32_MAX / 3 ? count * 3 :
+				 count < UINT32_MAX     ? UINT32_MAX :
+										  0)
 	{
 		TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = count);
 		TRY("pages", true, about(&bad_index, HP_SYNC_PAGES), request.count = count);
@@ -224,8 +238,10 @@ test_bad_staging(void)
 		TRY("new leaves", true, about(&bad_index, HP_SYNC_NEW_LEAVES), request.count = count);
 		TRY("keys", false, make_search(&good, &good_index, 0), request.search.count = count);
 	}
-	TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = STAGING_SIZE / HP_LINE_SIZE + 1);
-	TRY("pages", true, about(&bad_index, HP_SYNC_PAGES), request.count = STAGING_SIZE / HT_PAGE_SIZE + 1);
+	TRY("lines", true, about(&bad_index, HP_SYNC_LINES),
+		request.count = STAGING_SIZE / HP_LINE_SIZE + 1);
+	TRY("pages", true, about(&bad_index, HP_SYNC_PAGES),
+		request.count = STAGING_SIZE / HT_PAGE_SIZE + 1);
 	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
 		TRY("room", false, make_search(&good, &good_index, 0), request.search.room = rooms[i]);
 	TRY("flag", false, make_search(&good, &good_index, 0), request.search.is_range = 2);
@@ -239,19 +255,21 @@ test_bad_staging(void)
 		(request.search.tids_only = request.search.map_pages = request.search.by_block = 1));
 	TRY("with keys", false, make_search(&good, &good_index, 0),
 		(request.search.is_range = 1, request.search.with_keys = 2));
-	TRY("unused bytes of a search", false, make_search(&good, &good_index, 0), request.search.unused = 1);
+	TRY("unused bytes of a search", false, make_search(&good, &good_index, 0),
+		request.search.unused = 1);
 	TRY("keys of tids alone", false, make_search(&good, &good_index, 0),
 		(request.search.is_range = request.search.with_keys = request.search.tids_only = 1));
 	TRY("keys of points", false, make_search(&good, &good_index, 0), request.search.with_keys = 1);
 	TRY("keys and an order", false, make_search(&good, &good_index, 0),
 		(request.search.is_range = request.search.with_keys = request.search.by_block = 1));
 	TRY("keys and a map", false, make_search(&good, &good_index, 0),
-		(request.search.is_range = request.search.with_keys = request.search.tids_only = request.search.map_pages = 1));
+		(request.search.is_range = request.search.with_keys = request.search.tids_only =
+			 request.search.map_pages = 1));
 	report("hostile: counts");
 
 	/* The last item may end exactly where the memory ends. */
 	{
-		Connection	last = connect_bad(true);
+		Connection last = connect_bad(true);
 
 		request = about(&bad_index, HP_SYNC_PAGES);
 		request.count = 1;
@@ -270,7 +288,7 @@ test_bad_staging(void)
 
 	/* Without staging memory no offset is valid. */
 	{
-		Connection	bad = open_connection();
+		Connection bad = open_connection();
 
 		request = make_hello(GENERATION);
 		expect(ask_status(&bad, &request, NULL) == HP_OK, "hello");
@@ -284,9 +302,9 @@ test_bad_staging(void)
 static void
 try_number(HpOperation operation, uint32_t number)
 {
-	Connection	bad = connect_bad(true);
-	HpRequest	request = about(&bad_index, operation);
-	uint32_t   *numbers = (uint32_t *) bad.staging;
+	Connection bad = connect_bad(true);
+	HpRequest request = about(&bad_index, operation);
+	uint32_t *numbers = (uint32_t *) bad.staging;
 
 	numbers[0] = 0;
 	numbers[1] = number;
@@ -297,16 +315,19 @@ try_number(HpOperation operation, uint32_t number)
 }
 
 /* A bound with a second word. */
-#define BOUND(high, low, tid)	{{low, high}, tid}
+#define BOUND(high, low, tid) \
+	{ \
+		{low, high}, tid \
+	}
 
 static void
 try_leaves(const char *what, HpLeaf first, HpLeaf second)
 {
-	Connection	bad = connect_bad(true);
-	HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
-	HpLeaf	   *leaves = (HpLeaf *) bad.staging;
+	Connection bad = connect_bad(true);
+	HpRequest request = about(&bad_index, HP_SYNC_LEAVES);
+	HpLeaf *leaves = (HpLeaf *) bad.staging;
 
-	leaves[0] = (HpLeaf) {BOUND(0, 0, 0), 0, 0};
+	leaves[0] = (HpLeaf){BOUND(0, 0, 0), 0, 0};
 	leaves[1] = first;
 	leaves[2] = second;
 	request.count = 3;
@@ -317,9 +338,9 @@ try_leaves(const char *what, HpLeaf first, HpLeaf second)
 static void
 try_new_leaves(const char *what, HpNewLeaf first, HpNewLeaf second)
 {
-	Connection	bad = connect_bad(true);
-	HpRequest	request = about(&bad_index, HP_SYNC_NEW_LEAVES);
-	HpNewLeaf  *leaves = (HpNewLeaf *) bad.staging;
+	Connection bad = connect_bad(true);
+	HpRequest request = about(&bad_index, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf *leaves = (HpNewLeaf *) bad.staging;
 
 	leaves[0] = first;
 	leaves[1] = second;
@@ -337,36 +358,45 @@ test_bad_content(void)
 	{
 		try_number(HP_SYNC_PAGES, beyond[i]);
 		try_number(HP_SYNC_LINES, beyond[i] < 1u << 26 ? beyond[i] * HP_PAGE_LINES : beyond[i]);
-		try_leaves("leaf beyond", (HpLeaf) {BOUND(0, 1, 0), beyond[i], 0}, (HpLeaf) {BOUND(0, 2, 0), 1, 0});
-		try_new_leaves("new leaf beyond", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), beyond[i], 0});
+		try_leaves("leaf beyond", (HpLeaf){BOUND(0, 1, 0), beyond[i], 0},
+				   (HpLeaf){BOUND(0, 2, 0), 1, 0});
+		try_new_leaves("new leaf beyond", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+					   (HpNewLeaf){BOUND(0, 2, 0), BOUND(0, 3, 0), beyond[i], 0});
 	}
-	try_leaves("leaf's end", (HpLeaf) {BOUND(0, 1, 0), 1, 1}, (HpLeaf) {BOUND(0, 2, 0), 2, 0});
-	try_leaves("order of leaves", (HpLeaf) {BOUND(0, 2, 0), 1, 0}, (HpLeaf) {BOUND(0, 1, 0), 2, 0});
-	try_leaves("order of leaves", (HpLeaf) {BOUND(0, 2, 1), 1, 0}, (HpLeaf) {BOUND(0, 2, 0), 2, 0});
-	try_leaves("too large a key", (HpLeaf) {BOUND(0, 1, 0), 1, 0}, (HpLeaf) {BOUND(0, UINT64_C(1) << 32, 0), 2, 0});
+	try_leaves("leaf's end", (HpLeaf){BOUND(0, 1, 0), 1, 1}, (HpLeaf){BOUND(0, 2, 0), 2, 0});
+	try_leaves("order of leaves", (HpLeaf){BOUND(0, 2, 0), 1, 0}, (HpLeaf){BOUND(0, 1, 0), 2, 0});
+	try_leaves("order of leaves", (HpLeaf){BOUND(0, 2, 1), 1, 0}, (HpLeaf){BOUND(0, 2, 0), 2, 0});
+	try_leaves("too large a key", (HpLeaf){BOUND(0, 1, 0), 1, 0},
+			   (HpLeaf){BOUND(0, UINT64_C(1) << 32, 0), 2, 0});
 
-	try_new_leaves("new leaf's flag", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), 2, 2});
-	try_new_leaves("order of new leaves", (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 2, 0});
-	try_new_leaves("new leaves that overlap", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 3, 1), 1, 0}, (HpNewLeaf) {BOUND(0, 3, 0), BOUND(0, 4, 0), 2, 0});
-	try_new_leaves("two last leaves", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 0, 0), 1, 1}, (HpNewLeaf) {BOUND(0, 3, 0), BOUND(0, 0, 0), 2, 1});
-	try_new_leaves("too large a low key", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, UINT64_C(1) << 32, 0), BOUND(0, 0, 0), 2, 1});
-	try_leaves("a second word", (HpLeaf) {BOUND(0, 1, 0), 1, 0}, (HpLeaf) {BOUND(1, 2, 0), 2, 0});
-	try_new_leaves("a low bound's second word", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
-				   (HpNewLeaf) {BOUND(1, 2, 0), BOUND(0, 0, 0), 2, 1});
-	try_new_leaves("a high bound's second word", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
-				   (HpNewLeaf) {BOUND(0, 2, 0), BOUND(1, 3, 0), 2, 0});
+	try_new_leaves("new leaf's flag", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf){BOUND(0, 2, 0), BOUND(0, 3, 0), 2, 2});
+	try_new_leaves("order of new leaves", (HpNewLeaf){BOUND(0, 2, 0), BOUND(0, 3, 0), 1, 0},
+				   (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 2, 0});
+	try_new_leaves("new leaves that overlap", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 3, 1), 1, 0},
+				   (HpNewLeaf){BOUND(0, 3, 0), BOUND(0, 4, 0), 2, 0});
+	try_new_leaves("two last leaves", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 0, 0), 1, 1},
+				   (HpNewLeaf){BOUND(0, 3, 0), BOUND(0, 0, 0), 2, 1});
+	try_new_leaves("too large a low key", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf){BOUND(0, UINT64_C(1) << 32, 0), BOUND(0, 0, 0), 2, 1});
+	try_leaves("a second word", (HpLeaf){BOUND(0, 1, 0), 1, 0}, (HpLeaf){BOUND(1, 2, 0), 2, 0});
+	try_new_leaves("a low bound's second word", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf){BOUND(1, 2, 0), BOUND(0, 0, 0), 2, 1});
+	try_new_leaves("a high bound's second word", (HpNewLeaf){BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf){BOUND(0, 2, 0), BOUND(1, 3, 0), 2, 0});
 
 	/* Second words are compared first. */
 	bad_index.model.width = HT_WIDTH128;
-	try_leaves("order of wide leaves", (HpLeaf) {BOUND(2, 1, 0), 1, 0}, (HpLeaf) {BOUND(1, 2, 0), 2, 0});
-	try_new_leaves("order of new wide leaves", (HpNewLeaf) {BOUND(1, 1, 0), BOUND(3, 1, 0), 1, 0},
-				   (HpNewLeaf) {BOUND(2, 5, 0), BOUND(4, 0, 0), 2, 0});
+	try_leaves("order of wide leaves", (HpLeaf){BOUND(2, 1, 0), 1, 0},
+			   (HpLeaf){BOUND(1, 2, 0), 2, 0});
+	try_new_leaves("order of new wide leaves", (HpNewLeaf){BOUND(1, 1, 0), BOUND(3, 1, 0), 1, 0},
+				   (HpNewLeaf){BOUND(2, 5, 0), BOUND(4, 0, 0), 2, 0});
 	bad_index.model.width = HT_WIDTH32;
 
 	/* All leaves at existing blocks, but more leaves than blocks. */
 	{
-		Connection	bad = connect_bad(true);
-		HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
+		Connection bad = connect_bad(true);
+		HpRequest request = about(&bad_index, HP_SYNC_LEAVES);
 
 		request.count = 1000;
 		send_request(&bad, &request);
@@ -378,10 +408,10 @@ test_bad_content(void)
 static void
 try_message(const char *what, size_t size, int descriptor, int count)
 {
-	Connection	bad = connect_bad(true);
-	char	   *bytes = allocate(size + sizeof(HpRequest));
-	HpRequest	request = about(&bad_index, HP_SYNC_END);
-	int			descriptors[16];
+	Connection bad = connect_bad(true);
+	char *bytes = allocate(size + sizeof(HpRequest));
+	HpRequest request = about(&bad_index, HP_SYNC_END);
+	int descriptors[16];
 
 	memset(bytes, 0, size + sizeof(HpRequest));
 	memcpy(bytes, &request, sizeof(request));
@@ -397,20 +427,21 @@ static void
 test_other_user(void)
 {
 	const uid_t nobody = 65534;
-	pid_t		child;
-	int			status = -1;
+	pid_t child;
+	int status = -1;
 
 	if (geteuid() != 0)
 	{
 		report("hostile: another user # SKIP needs root");
 		return;
 	}
-	expect(chmod(".", 0755) == 0 && chmod("pg_stat_tmp", 0755) == 0 && chmod(HP_SOCKET, 0666) == 0, "chmod");
+	expect(chmod(".", 0755) == 0 && chmod("pg_stat_tmp", 0755) == 0 && chmod(HP_SOCKET, 0666) == 0,
+		   "chmod");
 	child = fork();
 	if (child == 0)
 	{
-		HpRequest	hello = make_hello(GENERATION);
-		Connection	other;
+		HpRequest hello = make_hello(GENERATION);
+		Connection other;
 
 		if (setgid(nobody) != 0 || setuid(nobody) != 0)
 			_exit(2);
@@ -427,10 +458,9 @@ static void
 test_bad_messages(void)
 {
 	static const size_t sizes[] = {
-		0, 1, 4, sizeof(HpRequest) - 1, sizeof(HpRequest) + 1, 2 * sizeof(HpRequest), 65536
-	};
-	int			before = count_descriptors();
-	int			waited = 0;
+		0, 1, 4, sizeof(HpRequest) - 1, sizeof(HpRequest) + 1, 2 * sizeof(HpRequest), 65536};
+	int before = count_descriptors();
+	int waited = 0;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
@@ -443,8 +473,8 @@ test_bad_messages(void)
 
 	/* The daemon does not wait for a client that does not read its replies. */
 	{
-		Connection	bad = connect_bad(false);
-		HpRequest	request = make_search(&bad, &good_index, 0);
+		Connection bad = connect_bad(false);
+		HpRequest request = make_search(&bad, &good_index, 0);
 
 		while (send_request(&bad, &request) && waited < 1000000)
 			waited++;
@@ -462,8 +492,8 @@ test_bad_messages(void)
 static void
 try_memory(const char *what, int memory, uint64_t size)
 {
-	Connection	bad = connect_bad(true);
-	HpRequest	request = {.operation = HP_MAP, .size = size};
+	Connection bad = connect_bad(true);
+	HpRequest request = {.operation = HP_MAP, .size = size};
 
 	expect(memory >= 0, "%s: %s", what, strerror(errno));
 	send_bytes(&bad, &request, sizeof(request), &memory, 1);
@@ -473,7 +503,7 @@ try_memory(const char *what, int memory, uint64_t size)
 static int
 make_memory(unsigned int flags, int seals)
 {
-	int			memory = memfd_create("bad", flags);
+	int memory = memfd_create("bad", flags);
 
 	if (ftruncate(memory, 65536) != 0 || (seals != 0 && fcntl(memory, F_ADD_SEALS, seals) != 0))
 		return -1;
@@ -483,11 +513,11 @@ make_memory(unsigned int flags, int seals)
 static void
 test_bad_memory(void)
 {
-	char		path[64];
-	int			ends[2];
-	int			descriptor;
-	HpReply		reply;
-	Connection	client;
+	char path[64];
+	int ends[2];
+	int descriptor;
+	HpReply reply;
+	Connection client;
 
 	try_memory("no size", good.memory, 0);
 	try_memory("larger than it is", good.memory, STAGING_SIZE + 1);
@@ -526,8 +556,8 @@ test_bad_memory(void)
 	close(descriptor);
 
 	{
-		Connection	bad = connect_bad(true);
-		HpRequest	request = {.operation = HP_MAP, .size = STAGING_SIZE};
+		Connection bad = connect_bad(true);
+		HpRequest request = {.operation = HP_MAP, .size = STAGING_SIZE};
 
 		send_request(&bad, &request);
 		check_ended(&bad, "no descriptor");
@@ -539,7 +569,7 @@ test_bad_memory(void)
 	descriptor = make_memory(MFD_ALLOW_SEALING, F_SEAL_SHRINK);
 	expect(map_staging(&client, descriptor, 4096, &reply) && reply.status == HP_OK, "map");
 	{
-		HpRequest	request = about(&good_index, HP_SEARCH);
+		HpRequest request = about(&good_index, HP_SEARCH);
 
 		request.search.low_at = 4096 - 64;
 		request.search.count = 64 / good_index.model.width;
@@ -559,7 +589,7 @@ test_bad_memory(void)
 static pid_t
 start_scribbling(char *memory, size_t size)
 {
-	pid_t		pid = fork();
+	pid_t pid = fork();
 
 	if (pid != 0)
 		return pid;
@@ -568,7 +598,7 @@ start_scribbling(char *memory, size_t size)
 	{
 		for (int i = 0; i < 1000; i++)
 		{
-			size_t		at = (size_t) rnd_below((int) size / 8);
+			size_t at = (size_t) rnd_below((int) size / 8);
 
 			((volatile uint64_t *) memory)[at] = rnd_below(2) ? (uint64_t) rnd_below(64) : rnd();
 		}
@@ -579,11 +609,21 @@ start_scribbling(char *memory, size_t size)
 static uint64_t
 interesting(void)
 {
-	static const uint64_t values[] = {
-		0, 1, 2, 4, 8, 63, 64, 128, 4096, 65536, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 61,
-		UINT64_MAX
-	};
-	uint64_t	value = values[rnd_below(sizeof(values) / sizeof(values[0]))];
+	static const uint64_t values[] = {0,
+									  1,
+									  2,
+									  4,
+									  8,
+									  63,
+									  64,
+									  128,
+									  4096,
+									  65536,
+									  UINT64_C(1) << 31,
+									  UINT64_C(1) << 32,
+									  UINT64_C(1) << 61,
+									  UINT64_MAX};
+	uint64_t value = values[rnd_below(sizeof(values) / sizeof(values[0]))];
 
 	switch (rnd_below(4))
 	{
@@ -600,8 +640,8 @@ interesting(void)
 static HpRequest
 make_random_request(const Index *indexes, int n, uint64_t size)
 {
-	HpRequest	request = about(&indexes[rnd_below(n)], (HpOperation) rnd_below(HP_OPERATIONS));
-	uint32_t   *words = (uint32_t *) &request;
+	HpRequest request = about(&indexes[rnd_below(n)], (HpOperation) rnd_below(HP_OPERATIONS));
+	uint32_t *words = (uint32_t *) &request;
 
 	request.version = HP_VERSION;
 	request.count = (uint32_t) rnd_below(16);
@@ -614,8 +654,9 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.by_block = request.search.tids_only == 0 && rnd_below(2);
 	request.search.map_pages = !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
 	request.search.counts_at = 3072;
-	request.search.with_keys = request.search.is_range && !request.search.by_block && !request.search.tids_only &&
-		request.search.map_pages == 0 && rnd_below(2);
+	request.search.with_keys = request.search.is_range && !request.search.by_block &&
+							   !request.search.tids_only && request.search.map_pages == 0 &&
+							   rnd_below(2);
 	request.search.keys_at = 8192;
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
@@ -623,8 +664,8 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.tids_at = 4096;
 	for (int changes = rnd_below(4) - 1; changes > 0; changes--)
 	{
-		int			word = rnd_below((int) (sizeof(request) / sizeof(uint32_t)));
-		uint64_t	value = interesting();
+		int word = rnd_below((int) (sizeof(request) / sizeof(uint32_t)));
+		uint64_t value = interesting();
 
 		words[word] = (uint32_t) value;
 		if (word % 2 == 0 && rnd_below(2))
@@ -644,14 +685,14 @@ static void
 test_random_messages(void)
 {
 	const char *rounds_wanted = getenv("TEST_ROUNDS");
-	int			rounds = rounds_wanted != NULL ? atoi(rounds_wanted) : 20000;
+	int rounds = rounds_wanted != NULL ? atoi(rounds_wanted) : 20000;
 	const uint64_t size = 65536;
-	Connection	bad = connect_client(GENERATION);
-	Index		indexes[3];
-	pid_t		scribbling = start_scribbling(bad.staging, size);
-	int			memory = bad.memory;
-	long		statuses[HP_FAILED + 1] = {0};
-	long		ends = 0;
+	Connection bad = connect_client(GENERATION);
+	Index indexes[3];
+	pid_t scribbling = start_scribbling(bad.staging, size);
+	int memory = bad.memory;
+	long statuses[HP_FAILED + 1] = {0};
+	long ends = 0;
 
 	for (int i = 0; i < 3; i++)
 		indexes[i] = make_index(CONTENT_NONE, some_widths[i]);
@@ -659,22 +700,25 @@ test_random_messages(void)
 	bad.socket = -1;
 	for (int round = 0; round < rounds && !failed(); round++)
 	{
-		HpRequest	request = make_random_request(indexes, 3, size);
-		bool		passes = rnd_below(200) == 0 ? request.operation != HP_MAP : request.operation == HP_MAP;
-		HpReply		reply;
+		HpRequest request = make_random_request(indexes, 3, size);
+		bool passes =
+			rnd_below(200) == 0 ? request.operation != HP_MAP : request.operation == HP_MAP;
+		HpReply reply;
 
 		if (bad.socket < 0)
 		{
-			HpRequest	hello = make_hello(GENERATION);
-			Connection	again = open_connection();
+			HpRequest hello = make_hello(GENERATION);
+			Connection again = open_connection();
 
 			close(again.memory);
 			munmap(again.staging, again.size);
 			bad.socket = again.socket;
 			expect(ask_status(&bad, &hello, NULL) == HP_OK &&
-				   map_staging(&bad, memory, size, &reply) && reply.status == HP_OK, "connect again");
+					   map_staging(&bad, memory, size, &reply) && reply.status == HP_OK,
+				   "connect again");
 		}
-		if (send_bytes(&bad, &request, sizeof(request), &memory, passes) && receive_reply(&bad, &reply))
+		if (send_bytes(&bad, &request, sizeof(request), &memory, passes) &&
+			receive_reply(&bad, &reply))
 		{
 			expect(reply.status < HP_FAILED, "status %u: %s", reply.status, reply.text);
 			statuses[reply.status <= HP_FAILED ? reply.status : HP_FAILED]++;
@@ -698,7 +742,8 @@ test_random_messages(void)
 	close_connection(&bad);
 	for (int i = 0; i < 3; i++)
 		free_index(&indexes[i]);
-	printf("# %d messages: %ld ok, %ld unknown, %ld without room, %ld without memory, %ld connections ended\n",
+	printf("# %d messages: %ld ok, %ld unknown, %ld without room, %ld without memory, %ld "
+		   "connections ended\n",
 		   rounds, statuses[HP_OK], statuses[HP_UNKNOWN], statuses[HP_NO_ROOM],
 		   statuses[HP_NO_MEMORY], ends);
 	expect(statuses[HP_OK] > rounds / 20 && ends > rounds / 20, "what is sent is not varied");

@@ -12,29 +12,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LONG_LEAVES		400
-#define LONG_PROBES		200000
+#define LONG_LEAVES 400
+#define LONG_PROBES 200000
 
 /*
  * Probes that the host device sorts for seconds, and how long it may take to notice that nobody
  * waits for them.  With the thread sanitizer each step takes long.
  */
 #ifdef __SANITIZE_THREAD__
-#define SORTED_PROBES	4000000
-#define SORT_MS			5000
+#define SORTED_PROBES 4000000
+#define SORT_MS 5000
 #else
-#define SORTED_PROBES	16000000
-#define SORT_MS			1000
+#define SORTED_PROBES 16000000
+#define SORT_MS 1000
 #endif
 
 /* Make a copy whose leaves are full of one key: each probe for it visits all of them. */
 static HpIndexName
 make_equal_keys(const Connection *client)
 {
-	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH32, .fanout = 64};
+	HpRequest request = {
+		.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH32, .fanout = 64};
 	HtLeafShape shape = model_full_shape(HT_WIDTH32);
-	int			capacity = ht_leaf_capacity(shape);
-	HtEntry    *entries = allocate(sizeof(HtEntry) * (size_t) capacity);
+	int capacity = ht_leaf_capacity(shape);
+	HtEntry *entries = allocate(sizeof(HtEntry) * (size_t) capacity);
 
 	request.index.build_id = rnd();
 	expect(ask_status(client, &request, NULL) == HP_OK, "begin");
@@ -54,7 +55,7 @@ make_equal_keys(const Connection *client)
 		expect(ask_status(client, &request, NULL) == HP_OK, "page");
 	}
 	for (uint32_t i = 0; i < LONG_LEAVES; i++)
-		((HpLeaf *) client->staging)[i] = (HpLeaf) {bound_of(HT_WIDTH32, make_entry(7, 0)), i, 0};
+		((HpLeaf *) client->staging)[i] = (HpLeaf){bound_of(HT_WIDTH32, make_entry(7, 0)), i, 0};
 	request.operation = HP_SYNC_LEAVES;
 	request.count = LONG_LEAVES;
 	request.data_at = 0;
@@ -73,7 +74,7 @@ make_equal_keys(const Connection *client)
 static void
 send_long_search(const Connection *client, HpIndexName name, bool distinct)
 {
-	HpRequest	request = {.operation = HP_SEARCH, .index = name};
+	HpRequest request = {.operation = HP_SEARCH, .index = name};
 
 	for (int i = 0; i < LONG_PROBES; i++)
 		((uint32_t *) client->staging)[i] = 7;
@@ -89,16 +90,16 @@ send_long_search(const Connection *client, HpIndexName name, bool distinct)
 static bool
 ping(void)
 {
-	HpReply		reply;
+	HpReply reply;
 	struct pollfd polled = {daemon_process.control, POLLIN, 0};
 
 	return send(daemon_process.control, "", 1, MSG_NOSIGNAL) == 1 && poll(&polled, 1, 1000) == 1 &&
-		recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply) &&
-		reply.status == HP_OK;
+		   recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply) &&
+		   reply.status == HP_OK;
 }
 
 /* So many searches at once keep all lanes of all devices busy. */
-#define LANES_MAX		4
+#define LANES_MAX 4
 
 static int
 lane_count(void)
@@ -112,18 +113,18 @@ lane_count(void)
 void
 test_gone_client(void)
 {
-	Connection	other = connect_client(GENERATION);
+	Connection other = connect_client(GENERATION);
 	HpIndexName name = make_equal_keys(&other);
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	HpReply		reply;
-	double		longest = 0;
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpReply reply;
+	double longest = 0;
 
 	expect(sync_index(&other, &index) == HP_OK, "sync");
 	expect(ping(), "a ping is not answered");
 	for (int round = 0; round < 5 && !failed(); round++)
 	{
-		Connection	gone[LANES_MAX];
-		double		start;
+		Connection gone[LANES_MAX];
+		double start;
 
 		for (int i = 0; i < lane_count(); i++)
 		{
@@ -159,13 +160,13 @@ void
 test_gone_sorting(void)
 {
 	const uint64_t size = UINT64_C(128) << 20;
-	Connection	other = connect_client(GENERATION);
-	Connection	gone[LANES_MAX];
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	HpRequest	request = about(&index, HP_SEARCH);
-	uint64_t   *keys;
-	HpReply		reply;
-	double		start;
+	Connection other = connect_client(GENERATION);
+	Connection gone[LANES_MAX];
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpRequest request = about(&index, HP_SEARCH);
+	uint64_t *keys;
+	HpReply reply;
+	double start;
 
 	expect(sync_index(&other, &index) == HP_OK, "sync");
 	request.search.count = SORTED_PROBES;
@@ -206,18 +207,18 @@ test_gone_sorting(void)
 void
 test_pieces(void)
 {
-	Connection	large = connect_client(GENERATION);
-	Connection	small = connect_client(GENERATION);
+	Connection large = connect_client(GENERATION);
+	Connection small = connect_client(GENERATION);
 	HpIndexName name = make_equal_keys(&large);
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	double		longest = 0;
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	double longest = 0;
 
 	expect(sync_index(&small, &index) == HP_OK, "sync");
 	send_long_search(&large, name, false);
 	usleep(20000);
 	for (int i = 0; i < 20 && !failed(); i++)
 	{
-		double		start = now_ms();
+		double start = now_ms();
 
 		send_search_all(&small, &index);
 		receive_all(&small, &index);
@@ -240,9 +241,9 @@ test_pieces(void)
 void
 test_small_pieces(void)
 {
-	Connection	client;
-	Connection	other;
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Connection client;
+	Connection other;
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 
 	setenv("HARMONIA_PIECE", "7", 1);
 	search_pieces = true;
@@ -260,16 +261,17 @@ test_small_pieces(void)
 	expect(sync_index(&client, &index) == HP_OK, "sync");
 	for (int round = 0; round < 200 && !failed(); round++)
 	{
-		HpRequest	request = about(&index, HP_SEARCH);
-		HpReply		reply;
+		HpRequest request = about(&index, HP_SEARCH);
+		HpReply reply;
 
 		/* The same probe many times: a piece finds all of its hits, or none is left. */
-		uint64_t	key = index.model.entries[0].key;
-		uint64_t	each = model_search(&index.model, &key, &key, 1, NULL);
+		uint64_t key = index.model.entries[0].key;
+		uint64_t each = model_search(&index.model, &key, &key, 1, NULL);
 
 		pack_keys(client.staging, &key, 1, index.model.width);
 		for (int i = 1; i < 1000; i++)
-			memcpy(client.staging + i * (int) index.model.width, client.staging, (size_t) index.model.width);
+			memcpy(client.staging + i * (int) index.model.width, client.staging,
+				   (size_t) index.model.width);
 		request.search.count = 1000;
 		request.search.probes_at = 64 * 1024;
 		request.search.tids_at = 1024 * 1024;
@@ -297,11 +299,11 @@ test_small_pieces(void)
 void
 test_stalled_sync(void)
 {
-	Connection	stalled = connect_client(GENERATION);
-	Connection	other = connect_client(GENERATION);
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	HpReply		reply;
-	double		start;
+	Connection stalled = connect_client(GENERATION);
+	Connection other = connect_client(GENERATION);
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpReply reply;
+	double start;
 
 	expect(sync_index(&stalled, &index) == HP_OK && sync_begin(&stalled, &index) == HP_OK, "begin");
 	usleep(HP_SYNC_IDLE_MS * 1000 + 500000);
@@ -330,28 +332,28 @@ test_shares(void)
 	enum
 	{
 		GREEDY = 4,
-		SEARCHES = 8,			/* of each greedy client, at least */
-		COUNTED_MS = 500		/* what came before is paid off by then */
+		SEARCHES = 8,    /* of each greedy client, at least */
+		COUNTED_MS = 500 /* what came before is paid off by then */
 	};
-	Connection	small = connect_client(GENERATION);
-	Connection	greedy[GREEDY];
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Connection small = connect_client(GENERATION);
+	Connection greedy[GREEDY];
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 	struct pollfd polled[GREEDY + 1];
-	HpReply		reply;
-	int			done[GREEDY + 1] = {0};
-	int			longs = 0;
-	int			least;
-	bool		warm = false;
-	double		begin = 0;		/* when counting began */
-	HpRequest	request;
+	HpReply reply;
+	int done[GREEDY + 1] = {0};
+	int longs = 0;
+	int least;
+	bool warm = false;
+	double begin = 0; /* when counting began */
+	HpRequest request;
 
 	expect(sync_index(&small, &index) == HP_OK, "sync");
 	for (int i = 0; i < GREEDY; i++)
 	{
 		greedy[i] = connect_client(GENERATION);
-		polled[i] = (struct pollfd) {greedy[i].socket, POLLIN, 0};
+		polled[i] = (struct pollfd){greedy[i].socket, POLLIN, 0};
 	}
-	polled[GREEDY] = (struct pollfd) {small.socket, POLLIN, 0};
+	polled[GREEDY] = (struct pollfd){small.socket, POLLIN, 0};
 	for (int i = 0; i < GREEDY; i++)
 	{
 		/* 200,000 probes that find nothing */
@@ -391,7 +393,8 @@ test_shares(void)
 			}
 		}
 	}
-	printf("# %d short searches, %d %d %d %d long ones\n", done[GREEDY], done[0], done[1], done[2], done[3]);
+	printf("# %d short searches, %d %d %d %d long ones\n", done[GREEDY], done[0], done[1], done[2],
+		   done[3]);
 	/* On a GPU the long searches take hardly longer than the short ones: equal shares. */
 	least = strcmp(device, "--device=host") == 0 ? longs / 2 : longs / (2 * GREEDY);
 	expect(done[GREEDY] >= least, "%d short searches beside %d long ones", done[GREEDY], longs);

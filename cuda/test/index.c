@@ -7,24 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBES		100
-#define ROOM		(1 << 17)
-#define MAP_AT		((uint64_t) 3 << 20)
-#define COUNTS_AT	((uint64_t) 7 << 19)
-#define KEYS_AT		(((uint64_t) 2 << 20) + 1024)	/* of ROOM / 2 hits, without a map */
-#define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
+#define PROBES 100
+#define ROOM (1 << 17)
+#define MAP_AT ((uint64_t) 3 << 20)
+#define COUNTS_AT ((uint64_t) 7 << 19)
+#define KEYS_AT (((uint64_t) 2 << 20) + 1024) /* of ROOM / 2 hits, without a map */
+#define GUARD UINT64_C(0xA5A5A5A5A5A5A5A5)
 
 /*
- * After a search that took at least as long as a piece is to take, the daemon searches in smaller pieces for a
- * while.
+ * After a search that took at least as long as a piece is to take, the daemon searches in smaller
+ * pieces for a while.
  */
-#define SLOW_MS			20
-#define SEARCHES_AFTER	20
+#define SLOW_MS 20
+#define SEARCHES_AFTER 20
 
-bool		search_pieces = false;
+bool search_pieces = false;
 
 /* So many of the next searches may be in several pieces. */
-static int	slow_searches = 0;
+static int slow_searches = 0;
 
 static int
 leaf_entries(const Index *index, uint32_t leaf)
@@ -37,14 +37,14 @@ static void
 fill_wide_page(char *page, const HtEntry *entries, int n)
 {
 	static const int classes[] = {0, 16, 32, 64, 96, 128};
-	HtEntry128	wide[HT_LEAF_MAX_ENTRIES];
-	HtKey128	base = n == 0 ? (HtKey128) rnd() << 64 : wide_key(entries[0].key);
-	int			bits = n == 0 ? 0 : ht_class_for_128(wide_key(entries[n - 1].key) - base);
-	int			tid_bytes = 4 + rnd_below(3);
+	HtEntry128 wide[HT_LEAF_MAX_ENTRIES];
+	HtKey128 base = n == 0 ? (HtKey128) rnd() << 64 : wide_key(entries[0].key);
+	int bits = n == 0 ? 0 : ht_class_for_128(wide_key(entries[n - 1].key) - base);
+	int tid_bytes = 4 + rnd_below(3);
 
 	for (int i = 0; i < n; i++)
 	{
-		wide[i] = (HtEntry128) {wide_key(entries[i].key), entries[i].tid};
+		wide[i] = (HtEntry128){wide_key(entries[i].key), entries[i].tid};
 		if (ht_tid_bytes(entries[i].tid) > tid_bytes)
 			tid_bytes = ht_tid_bytes(entries[i].tid);
 	}
@@ -58,7 +58,7 @@ fill_wide_page(char *page, const HtEntry *entries, int n)
 static void
 fill_with(Index *index, uint32_t leaf, const HtEntry *entries, int n)
 {
-	char	   *page = index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE;
+	char *page = index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE;
 
 	if (index->model.width > HT_WIDTH64)
 		fill_wide_page(page, entries, n);
@@ -75,12 +75,12 @@ fill_leaf(Index *index, uint32_t leaf)
 static void
 add_leaf(Index *index, uint32_t block, int start, int end)
 {
-	uint32_t	leaf = index->leaf_count++;
-	HtEntry		low = make_entry(ht_key_max(index->model.width), 0);
+	uint32_t leaf = index->leaf_count++;
+	HtEntry low = make_entry(ht_key_max(index->model.width), 0);
 
 	if (start < index->model.count)
 		low = index->model.entries[start];
-	index->leaves[leaf] = (IndexLeaf) {low, block};
+	index->leaves[leaf] = (IndexLeaf){low, block};
 	index->starts[leaf] = start;
 	index->starts[leaf + 1] = end;
 	fill_leaf(index, leaf);
@@ -89,16 +89,18 @@ add_leaf(Index *index, uint32_t block, int start, int end)
 Index
 make_index(Content content, HtWidth width)
 {
-	Index		index;
-	uint32_t	block = 0;
-	int			fill;
+	Index index;
+	uint32_t block = 0;
+	int fill;
 
 	memset(&index, 0, sizeof(index));
 	index.name.build_id = rnd();
 	index.name.database = (uint32_t) rnd();
 	index.name.tablespace = (uint32_t) rnd_below(3);
 	index.name.relfilenode = (uint32_t) rnd_below(3);
-	index.fanout = (uint32_t) (rnd_below(2) ? 64 : HT_MIN_FANOUT + rnd_below(HT_MAX_FANOUT - HT_MIN_FANOUT + 1));
+	index.fanout =
+		(uint32_t) (rnd_below(2) ? 64 :
+								   HT_MIN_FANOUT + rnd_below(HT_MAX_FANOUT - HT_MIN_FANOUT + 1));
 	index.model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
 	index.leaves = allocate(sizeof(IndexLeaf) * INDEX_MAX_LEAVES);
 	index.old_leaves = allocate(sizeof(IndexLeaf) * INDEX_MAX_LEAVES);
@@ -115,7 +117,8 @@ make_index(Content content, HtWidth width)
 	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(model_capacity(width) / 2);
 	if (content == CONTENT_ONE_LEAF)
 		fill = model_capacity(width);
-	for (int start = 0, end; content != CONTENT_NONE && (start < index.model.count || start == 0); start = end)
+	for (int start = 0, end; content != CONTENT_NONE && (start < index.model.count || start == 0);
+		 start = end)
 	{
 		const HtEntry *entries = index.model.entries;
 
@@ -150,13 +153,13 @@ free_index(Index *index)
 static void
 split_leaf(Index *index, uint32_t leaf)
 {
-	int			middle = (index->starts[leaf] + index->starts[leaf + 1]) / 2;
-	size_t		behind = index->leaf_count - leaf - 1;
+	int middle = (index->starts[leaf] + index->starts[leaf + 1]) / 2;
+	size_t behind = index->leaf_count - leaf - 1;
 
 	memmove(&index->leaves[leaf + 2], &index->leaves[leaf + 1], behind * sizeof(IndexLeaf));
 	memmove(&index->starts[leaf + 2], &index->starts[leaf + 1], (behind + 1) * sizeof(int));
 	index->starts[leaf + 1] = middle;
-	index->leaves[leaf + 1] = (IndexLeaf) {index->model.entries[middle], index->blocks++};
+	index->leaves[leaf + 1] = (IndexLeaf){index->model.entries[middle], index->blocks++};
 	index->leaf_count++;
 	fill_leaf(index, leaf);
 	fill_leaf(index, leaf + 1);
@@ -170,11 +173,11 @@ split_leaf(Index *index, uint32_t leaf)
 static int
 change_entries(HtEntry *entries, int n, int capacity, int more, HtEntry end)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	for (; more > 0 && n > 0; more--)
 	{
-		HtEntry		entry = entries[rnd_below(n)];
+		HtEntry entry = entries[rnd_below(n)];
 
 		entry.tid += 1 + (uint64_t) rnd_below(1000);
 		if (ht_entry_cmp(entry, end) < 0)
@@ -192,18 +195,19 @@ change_entries(HtEntry *entries, int n, int capacity, int more, HtEntry end)
 void
 change_index(Index *index)
 {
-	HtEntry    *entries = allocate(sizeof(HtEntry) * (MODEL_MAX_ENTRIES + 1000));
-	HtEntry    *old = index->model.entries;
-	int			start = 0;
+	HtEntry *entries = allocate(sizeof(HtEntry) * (MODEL_MAX_ENTRIES + 1000));
+	HtEntry *old = index->model.entries;
+	int start = 0;
 
 	/* Build the new entries in another array; about one leaf in three changes. */
 	index->model.entries = entries;
 	for (uint32_t leaf = 0; leaf < index->leaf_count; leaf++)
 	{
-		int			n = leaf_entries(index, leaf);
-		bool		changes = rnd_below(3) == 0;
-		HtEntry		end = leaf + 1 < index->leaf_count ? index->leaves[leaf + 1].low :
-			make_entry(ht_key_max(index->model.width), HT_TID_MAX);
+		int n = leaf_entries(index, leaf);
+		bool changes = rnd_below(3) == 0;
+		HtEntry end = leaf + 1 < index->leaf_count ?
+						  index->leaves[leaf + 1].low :
+						  make_entry(ht_key_max(index->model.width), HT_TID_MAX);
 
 		memcpy(entries + start, old + index->starts[leaf], sizeof(HtEntry) * (size_t) n);
 		if (changes)
@@ -225,7 +229,7 @@ change_index(Index *index)
 
 	for (int splits = rnd_below(3); splits > 0 && index->leaf_count > 0; splits--)
 	{
-		uint32_t	leaf = (uint32_t) rnd_below((int) index->leaf_count);
+		uint32_t leaf = (uint32_t) rnd_below((int) index->leaf_count);
 
 		if (leaf_entries(index, leaf) >= 2 && index->leaf_count < INDEX_MAX_LEAVES &&
 			index->blocks < INDEX_MAX_BLOCKS)
@@ -249,22 +253,25 @@ set_tids(Index *index, uint64_t tid)
 HpBound
 bound_of(HtWidth width, HtEntry entry)
 {
-	HtKey128	key = width > HT_WIDTH64 ? wide_key(entry.key) : entry.key;
+	HtKey128 key = width > HT_WIDTH64 ? wide_key(entry.key) : entry.key;
 
-	return (HpBound) {{(uint64_t) key, (uint64_t) (key >> 64)}, entry.tid};
+	return (HpBound){{(uint64_t) key, (uint64_t) (key >> 64)}, entry.tid};
 }
 
 HpRequest
 about(const Index *index, HpOperation operation)
 {
-	return (HpRequest) {.operation = operation, .index = index->name, .create = 1,
-						.width = index->model.width, .fanout = index->fanout};
+	return (HpRequest){.operation = operation,
+					   .index = index->name,
+					   .create = 1,
+					   .width = index->model.width,
+					   .fanout = index->fanout};
 }
 
 int
 ask_status(const Connection *connection, const HpRequest *request, HpReply *reply)
 {
-	HpReply		mine;
+	HpReply mine;
 
 	if (reply == NULL)
 		reply = &mine;
@@ -274,15 +281,17 @@ ask_status(const Connection *connection, const HpRequest *request, HpReply *repl
 int
 ask_room(const Connection *connection, const HpRequest *request, HpReply *reply)
 {
-	HpReply		mine;
-	uint32_t	before = 0;
-	int			status;
+	HpReply mine;
+	uint32_t before = 0;
+	int status;
 
 	if (reply == NULL)
 		reply = &mine;
-	while ((status = ask_status(connection, request, reply)) == HP_OK && reply->blocks < request->count)
+	while ((status = ask_status(connection, request, reply)) == HP_OK &&
+		   reply->blocks < request->count)
 	{
-		expect(reply->blocks > before, "room for %u of %u blocks, as before", reply->blocks, request->count);
+		expect(reply->blocks > before, "room for %u of %u blocks, as before", reply->blocks,
+			   request->count);
 		if (reply->blocks <= before)
 			return HP_NO_MEMORY;
 		before = reply->blocks;
@@ -293,8 +302,9 @@ ask_room(const Connection *connection, const HpRequest *request, HpReply *reply)
 int
 make_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
 {
-	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
-	int			status;
+	HpRequest request = {
+		.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
+	int status;
 
 	request.index.build_id = number;
 	status = ask_status(client, &request, NULL);
@@ -312,7 +322,7 @@ make_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *r
 bool
 has_copy(const Connection *client, uint32_t number)
 {
-	HpRequest	request = {.operation = HP_SEARCH};
+	HpRequest request = {.operation = HP_SEARCH};
 
 	request.index.build_id = number;
 	return ask_status(client, &request, NULL) == HP_OK;
@@ -321,9 +331,9 @@ has_copy(const Connection *client, uint32_t number)
 int
 sync_begin(const Connection *connection, Index *index)
 {
-	HpRequest	request = about(index, HP_SYNC_BEGIN);
-	HpReply		reply;
-	int			status = ask_status(connection, &request, &reply);
+	HpRequest request = about(index, HP_SYNC_BEGIN);
+	HpReply reply;
+	int status = ask_status(connection, &request, &reply);
 
 	if (status != HP_OK)
 		return status;
@@ -334,7 +344,8 @@ sync_begin(const Connection *connection, Index *index)
 		index->leaves_copied = false;
 		index->old_leaf_count = 0;
 	}
-	expect(reply.blocks >= index->blocks_copied, "room for %u blocks, not %u", reply.blocks, index->blocks_copied);
+	expect(reply.blocks >= index->blocks_copied, "room for %u blocks, not %u", reply.blocks,
+		   index->blocks_copied);
 	expect(reply.structure == (reply.created ? 0 : index->structure), "structure");
 	expect(reply.sync > index->sync, "numbers of syncs");
 	index->sync = reply.sync;
@@ -345,11 +356,11 @@ sync_begin(const Connection *connection, Index *index)
 static int
 sync_items(const Connection *connection, Index *index, HpOperation operation, size_t size)
 {
-	HpRequest	request = about(index, operation);
-	size_t		items = (size_t) index->blocks * HT_PAGE_SIZE / size;
-	uint32_t   *numbers = (uint32_t *) connection->staging;
-	size_t		room = 64 * (size_t) (1 + rnd_below(8));
-	int			status = HP_OK;
+	HpRequest request = about(index, operation);
+	size_t items = (size_t) index->blocks * HT_PAGE_SIZE / size;
+	uint32_t *numbers = (uint32_t *) connection->staging;
+	size_t room = 64 * (size_t) (1 + rnd_below(8));
+	int status = HP_OK;
 
 	request.data_at = 64 * 1024;
 	for (size_t i = 0; i < items && status == HP_OK; i++)
@@ -367,10 +378,10 @@ sync_items(const Connection *connection, Index *index, HpOperation operation, si
 			/* Shuffle half of them: items may come in any order. */
 			for (uint32_t j = request.count / 2; j < request.count; j++)
 			{
-				uint32_t	k = (uint32_t) rnd_below((int) j + 1);
-				char		moved[HT_PAGE_SIZE];
-				char	   *data = connection->staging + request.data_at;
-				uint32_t	number = numbers[j];
+				uint32_t k = (uint32_t) rnd_below((int) j + 1);
+				char moved[HT_PAGE_SIZE];
+				char *data = connection->staging + request.data_at;
+				uint32_t number = numbers[j];
 
 				numbers[j] = numbers[k];
 				numbers[k] = number;
@@ -389,17 +400,17 @@ sync_items(const Connection *connection, Index *index, HpOperation operation, si
 static int
 sync_new_leaves(const Connection *connection, const Index *index)
 {
-	HpRequest	request = about(index, HP_SYNC_NEW_LEAVES);
-	HpNewLeaf  *out;
-	uint32_t	old = 0;
+	HpRequest request = about(index, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf *out;
+	uint32_t old = 0;
 
 	request.data_at = 64 * (uint64_t) rnd_below(10);
 	out = (HpNewLeaf *) (connection->staging + request.data_at);
 	for (uint32_t i = 0; i < index->leaf_count; i++)
 	{
 		const IndexLeaf *leaf = &index->leaves[i];
-		bool		last = i + 1 == index->leaf_count;
-		HtEntry		end = make_entry(0, 0);
+		bool last = i + 1 == index->leaf_count;
+		HtEntry end = make_entry(0, 0);
 
 		/* Leaves only get more. */
 		if (old < index->old_leaf_count && index->old_leaves[old].block == leaf->block)
@@ -408,7 +419,8 @@ sync_new_leaves(const Connection *connection, const Index *index)
 			if (rnd_below(4) != 0)
 				continue;
 		}
-		out[request.count++] = (HpNewLeaf) {bound_of(index->model.width, i == 0 ? end : leaf->low),
+		out[request.count++] = (HpNewLeaf){
+			bound_of(index->model.width, i == 0 ? end : leaf->low),
 			bound_of(index->model.width, last ? end : index->leaves[i + 1].low), leaf->block, last};
 	}
 	return ask_status(connection, &request, NULL);
@@ -418,21 +430,22 @@ sync_new_leaves(const Connection *connection, const Index *index)
 static int
 sync_leaves(const Connection *connection, const Index *index)
 {
-	HpRequest	request = about(index, HP_SYNC_LEAVES);
-	HpLeaf	   *out;
+	HpRequest request = about(index, HP_SYNC_LEAVES);
+	HpLeaf *out;
 
 	request.data_at = 64 * (uint64_t) rnd_below(10);
 	out = (HpLeaf *) (connection->staging + request.data_at);
 	for (uint32_t i = 0; i < index->leaf_count; i++)
-		out[request.count++] = (HpLeaf) {bound_of(index->model.width, index->leaves[i].low), index->leaves[i].block, 0};
+		out[request.count++] =
+			(HpLeaf){bound_of(index->model.width, index->leaves[i].low), index->leaves[i].block, 0};
 	return ask_status(connection, &request, NULL);
 }
 
 int
 sync_blocks(const Connection *connection, Index *index)
 {
-	HpRequest	request = about(index, HP_SYNC_RESERVE);
-	int			status = HP_OK;
+	HpRequest request = about(index, HP_SYNC_RESERVE);
+	int status = HP_OK;
 
 	request.count = index->blocks;
 	if (request.count > index->blocks_copied || rnd_below(2))
@@ -459,7 +472,7 @@ sync_blocks(const Connection *connection, Index *index)
 int
 sync_end(const Connection *connection, Index *index)
 {
-	HpRequest	request = about(index, HP_SYNC_END);
+	HpRequest request = about(index, HP_SYNC_END);
 
 	index->structure = request.structure = rnd();
 	return ask_status(connection, &request, NULL);
@@ -468,7 +481,7 @@ sync_end(const Connection *connection, Index *index)
 int
 sync_index(const Connection *connection, Index *index)
 {
-	int			status = sync_begin(connection, index);
+	int status = sync_begin(connection, index);
 
 	if (status == HP_OK)
 		status = sync_blocks(connection, index);
@@ -482,18 +495,18 @@ static bool
 is_on_map(const Connection *connection, const HpSearch *search, uint64_t tid)
 {
 	const uint32_t *map = (const uint32_t *) (connection->staging + search->map_at);
-	uint64_t	page = tid >> 16;
-	uint32_t	offset = (uint32_t) (tid & 0xFFFF);
+	uint64_t page = tid >> 16;
+	uint32_t offset = (uint32_t) (tid & 0xFFFF);
 
 	return page < search->map_pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 &&
-		offset <= HT_PAGE_SIZE / 4;
+		   offset <= HT_PAGE_SIZE / 4;
 }
 
 /* Put a map of some pages in staging memory. */
 static void
 make_map(const Connection *connection, HpSearch *search)
 {
-	uint32_t   *map = (uint32_t *) (connection->staging + MAP_AT);
+	uint32_t *map = (uint32_t *) (connection->staging + MAP_AT);
 
 	search->map_at = MAP_AT;
 	search->map_pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
@@ -508,11 +521,11 @@ make_map(const Connection *connection, HpSearch *search)
 static void
 count_by_map(const Connection *connection, HpRequest request, uint64_t hits)
 {
-	HpSearch   *search = &request.search;
-	uint64_t   *tids = (uint64_t *) (connection->staging + search->tids_at);
-	uint64_t	kept = 0;
-	uint64_t	sum = 0;
-	HpReply		reply;
+	HpSearch *search = &request.search;
+	uint64_t *tids = (uint64_t *) (connection->staging + search->tids_at);
+	uint64_t kept = 0;
+	uint64_t sum = 0;
+	HpReply reply;
 
 	make_map(connection, search);
 	for (uint64_t i = 0; i < hits; i++)
@@ -523,7 +536,8 @@ count_by_map(const Connection *connection, HpRequest request, uint64_t hits)
 		sum += tids[i];
 	}
 	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits &&
-		   reply.counted == hits - kept, "hits counted by a map");
+			   reply.counted == hits - kept,
+		   "hits counted by a map");
 	for (uint64_t i = 0; i < kept && !failed(); i++)
 		sum -= tids[i];
 	expect(sum == 0, "other tids with a map");
@@ -537,15 +551,15 @@ static void
 tally_by_map(const Connection *connection, const Index *index, HpRequest request,
 			 const uint64_t *low, const uint64_t *high, uint64_t hits)
 {
-	HpSearch   *search = &request.search;
-	uint32_t   *probes = (uint32_t *) (connection->staging + search->probes_at);
-	uint64_t   *tids = (uint64_t *) (connection->staging + search->tids_at);
-	uint32_t   *counts = (uint32_t *) (connection->staging + COUNTS_AT);
-	HtHit	   *all = malloc(sizeof(HtHit) * (hits + 1));
-	uint32_t	wanted[PROBES] = {0};
-	uint64_t	kept = 0;
-	uint64_t	sum = 0;
-	HpReply		reply;
+	HpSearch *search = &request.search;
+	uint32_t *probes = (uint32_t *) (connection->staging + search->probes_at);
+	uint64_t *tids = (uint64_t *) (connection->staging + search->tids_at);
+	uint32_t *counts = (uint32_t *) (connection->staging + COUNTS_AT);
+	HtHit *all = malloc(sizeof(HtHit) * (hits + 1));
+	uint32_t wanted[PROBES] = {0};
+	uint64_t kept = 0;
+	uint64_t sum = 0;
+	HpReply reply;
 
 	make_map(connection, search);
 	search->counts_at = COUNTS_AT;
@@ -563,29 +577,32 @@ tally_by_map(const Connection *connection, const Index *index, HpRequest request
 	free(all);
 	memset(counts, 0xFF, (search->count + 1) * sizeof(uint32_t));
 	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits &&
-		   reply.counted == hits - kept, "hits tallied by a map");
+			   reply.counted == hits - kept,
+		   "hits tallied by a map");
 	for (uint64_t i = 0; i < kept && !failed(); i++)
 		sum -= tids[i] * (probes[i] + 1);
 	expect(sum == 0, "other pairs with a map");
-	expect(hits == 0 || memcmp(counts, wanted, search->count * sizeof(uint32_t)) == 0, "counts of probes");
+	expect(hits == 0 || memcmp(counts, wanted, search->count * sizeof(uint32_t)) == 0,
+		   "counts of probes");
 	expect(counts[search->count] == UINT32_MAX, "counts of more probes");
 }
 
 /* Repeat a search for ranges, and ask for the keys of hits, too. */
 static void
-ask_keys(const Connection *connection, const Index *index, HpRequest request,
-		 const uint64_t *low, const uint64_t *high, uint64_t hits)
+ask_keys(const Connection *connection, const Index *index, HpRequest request, const uint64_t *low,
+		 const uint64_t *high, uint64_t hits)
 {
-	HpSearch   *search = &request.search;
-	size_t		width = (size_t) index->model.width;
-	char	   *keys = connection->staging + KEYS_AT;
-	HpReply		reply;
+	HpSearch *search = &request.search;
+	size_t width = (size_t) index->model.width;
+	char *keys = connection->staging + KEYS_AT;
+	HpReply reply;
 
 	search->with_keys = 1;
 	search->keys_at = KEYS_AT;
 	search->room = hits;
 	memset(keys, 0xA5, (hits + 1) * width);
-	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits, "hits with keys");
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits,
+		   "hits with keys");
 	for (size_t i = 0; i < width; i++)
 		expect(keys[hits * width + i] == (char) 0xA5, "the daemon writes keys beyond the room");
 	if (!failed())
@@ -598,17 +615,17 @@ void
 search_index(const Connection *connection, const Index *index)
 {
 	const Model *model = &index->model;
-	HpRequest	request = about(index, HP_SEARCH);
-	HpSearch   *search = &request.search;
-	uint64_t	low[PROBES];
-	uint64_t	high[PROBES];
-	uint32_t	n = (uint32_t) rnd_skewed(PROBES + 1);
-	uint64_t	expected;
-	uint64_t	sum = 0;
-	uint32_t   *probes;
-	uint64_t   *tids;
-	HpReply		reply;
-	double		start;
+	HpRequest request = about(index, HP_SEARCH);
+	HpSearch *search = &request.search;
+	uint64_t low[PROBES];
+	uint64_t high[PROBES];
+	uint32_t n = (uint32_t) rnd_skewed(PROBES + 1);
+	uint64_t expected;
+	uint64_t sum = 0;
+	uint32_t *probes;
+	uint64_t *tids;
+	HpReply reply;
+	double start;
 
 	search->is_range = (uint32_t) rnd_below(2);
 	for (uint32_t i = 0; i < n; i++)
@@ -616,16 +633,18 @@ search_index(const Connection *connection, const Index *index)
 		low[i] = high[i] = model_probe(model);
 		if (search->is_range)
 		{
-			int			end = model_lower(model, low[i]) + rnd_skewed(30);
+			int end = model_lower(model, low[i]) + rnd_skewed(30);
 
-			high[i] = end < model->count && rnd_below(20) != 0 ? model->entries[end].key : model_probe(model);
+			high[i] = end < model->count && rnd_below(20) != 0 ? model->entries[end].key :
+																 model_probe(model);
 		}
 	}
 	expected = model_search(model, low, high, n, NULL);
 
 	search->count = n;
 	search->by_block = (uint32_t) rnd_below(2);
-	search->room = rnd_below(4) != 0 ? expected + (uint64_t) rnd_below(3) : (uint64_t) rnd_below((int) expected + 1);
+	search->room = rnd_below(4) != 0 ? expected + (uint64_t) rnd_below(3) :
+									   (uint64_t) rnd_below((int) expected + 1);
 	if (search->room > ROOM)
 		search->room = ROOM;
 	search->low_at = 64 * (uint64_t) rnd_below(10);
@@ -646,16 +665,17 @@ search_index(const Connection *connection, const Index *index)
 		return;
 	if (now_ms() - start >= SLOW_MS)
 		slow_searches = SEARCHES_AFTER;
-	expect((int) reply.status == (expected > search->room ? HP_NO_ROOM : HP_OK), "search: status %u, %s",
-		   reply.status, reply.text);
+	expect((int) reply.status == (expected > search->room ? HP_NO_ROOM : HP_OK),
+		   "search: status %u, %s", reply.status, reply.text);
 	expect(reply.hits == expected, "%llu hits instead of %llu", (unsigned long long) reply.hits,
 		   (unsigned long long) expected);
 	expect(probes[search->room] == (uint32_t) GUARD && tids[search->room] == GUARD,
 		   "the daemon writes beyond the room");
 	if (!failed())
 		model_compare(model, low, high, n, search->room, probes, tids,
-					  !search->by_block ? MODEL_BY_PROBE :
-					  search_pieces || slow_searches > 0 ? MODEL_ANY_ORDER : MODEL_BY_BLOCK);
+					  !search->by_block                  ? MODEL_BY_PROBE :
+					  search_pieces || slow_searches > 0 ? MODEL_ANY_ORDER :
+														   MODEL_BY_BLOCK);
 	slow_searches -= slow_searches > 0;
 
 	/* Search again without probe numbers; nothing may be written at probes_at. */
@@ -668,7 +688,8 @@ search_index(const Connection *connection, const Index *index)
 	}
 	search->tids_only = 1;
 	search->by_block = 0;
-	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == expected, "tids alone");
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == expected,
+		   "tids alone");
 	for (uint64_t i = 0; i < expected && !failed(); i++)
 	{
 		sum += tids[i];
@@ -687,7 +708,7 @@ search_index(const Connection *connection, const Index *index)
 HpRequest
 make_search(const Connection *connection, const Index *index, uint64_t key)
 {
-	HpRequest	request = about(index, HP_SEARCH);
+	HpRequest request = about(index, HP_SEARCH);
 
 	pack_keys(connection->staging, &key, 1, index->model.width);
 	request.search.count = 1;

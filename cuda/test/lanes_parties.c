@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 /*
- * Send a search for a key of the index, as a point or as a range; without room for hits if no more is expected of it.
+ * Send a search for a key of the index, as a point or as a range; without room for hits if no more
+ * is expected of it.
  */
 static void
-send_search(const Connection *client, const Index *index, uint64_t key, bool is_range, HpStatus status)
+send_search(const Connection *client, const Index *index, uint64_t key, bool is_range,
+			HpStatus status)
 {
-	HpRequest	request = make_search(client, index, key);
+	HpRequest request = make_search(client, index, key);
 
 	if (status == HP_NO_ROOM)
 		request.search.room = 0;
@@ -36,9 +38,9 @@ static void
 receive_search(const Connection *client, const Index *index, uint64_t key, HpStatus status)
 {
 	static HtHit hits[MODEL_MAX_ENTRIES];
-	uint64_t	n = model_search(&index->model, &key, &key, 1, hits);
+	uint64_t n = model_search(&index->model, &key, &key, 1, hits);
 	const uint64_t *tids = (const uint64_t *) (client->staging + 128 * 1024);
-	HpReply		reply;
+	HpReply reply;
 
 	if (status == HP_NO_ROOM && n == 0)
 		status = HP_OK;
@@ -49,8 +51,9 @@ receive_search(const Connection *client, const Index *index, uint64_t key, HpSta
 }
 
 /*
- * Small searches of one index are performed together, and each client gets its own hits: also where others of its party leave,
- * or the search of a party comes to nothing, which is every fifth one's lot here.
+ * Small searches of one index are performed together, and each client gets its own hits: also where
+ * others of its party leave, or the search of a party comes to nothing, which is every fifth one's
+ * lot here.
  */
 void
 test_parties(void)
@@ -61,11 +64,12 @@ test_parties(void)
 		ROUNDS = 40,
 		SLOW = 3
 	};
-	Connection	clients[CLIENTS];
-	uint64_t	keys[CLIENTS];
-	HpStatus	status[CLIENTS];
-	Index		indexes[2] = {make_index(CONTENT_SPREAD, HT_WIDTH64), make_index(CONTENT_SPREAD, HT_WIDTH64)};
-	double		least = 1e9;
+	Connection clients[CLIENTS];
+	uint64_t keys[CLIENTS];
+	HpStatus status[CLIENTS];
+	Index indexes[2] = {make_index(CONTENT_SPREAD, HT_WIDTH64),
+						make_index(CONTENT_SPREAD, HT_WIDTH64)};
+	double least = 1e9;
 
 	setenv("FAULT_TOGETHER", "1", 1);
 	setenv("FAULT_SLOW", "3", 1);
@@ -76,16 +80,17 @@ test_parties(void)
 	for (int round = 0; round < ROUNDS && !failed(); round++)
 	{
 		/* First all want the same of the same index, then anything. */
-		bool		mixed = round >= ROUNDS / 2;
-		int			gone = mixed ? rnd_below(CLIENTS) : CLIENTS;
-		double		begin = now_ms();
+		bool mixed = round >= ROUNDS / 2;
+		int gone = mixed ? rnd_below(CLIENTS) : CLIENTS;
+		double begin = now_ms();
 
 		for (int i = 0; i < CLIENTS; i++)
 		{
 			const Index *index = &indexes[mixed ? i % 2 : 0];
 
 			/* Some keys have no hit. */
-			keys[i] = index->model.entries[rnd_below(index->model.count)].key ^ (uint64_t) rnd_below(2);
+			keys[i] =
+				index->model.entries[rnd_below(index->model.count)].key ^ (uint64_t) rnd_below(2);
 			status[i] = !mixed || rnd_below(5) ? HP_OK : HP_NO_ROOM;
 			send_search(&clients[i], index, keys[i], mixed && i % 3 == 0, status[i]);
 		}
@@ -122,9 +127,9 @@ test_failing_parties(void)
 	{
 		CLIENTS = 12
 	};
-	Connection	clients[CLIENTS];
-	uint64_t	keys[CLIENTS];
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Connection clients[CLIENTS];
+	uint64_t keys[CLIENTS];
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 
 	setenv("FAULT_TOGETHER", "1", 1);
 	setenv("FAULT_PARTIES", "1", 1);
@@ -150,18 +155,21 @@ test_failing_parties(void)
 
 typedef struct Report
 {
-	bool		slow;
-	int			searches;
+	bool slow;
+	int searches;
 } Report;
 
-/* Search again and again, as a process of its own, for all entries so many times, and report the number of searches at the end. */
+/*
+ * Search again and again, as a process of its own, for all entries so many times, and report the
+ * number of searches at the end.
+ */
 static void
 run_small_searcher(const Index *index, uint32_t ranges, int report_to)
 {
-	Report		report = {.slow = ranges > 1};
-	Connection	client = connect_client(GENERATION);
-	HpRequest	request = make_search(&client, index, 0);
-	double		end = now_ms() + 1500;
+	Report report = {.slow = ranges > 1};
+	Connection client = connect_client(GENERATION);
+	HpRequest request = make_search(&client, index, 0);
+	double end = now_ms() + 1500;
 
 	request.search.count = ranges;
 	request.search.is_range = 1;
@@ -176,7 +184,10 @@ run_small_searcher(const Index *index, uint32_t ranges, int report_to)
 	_exit(write(report_to, &report, sizeof(report)) != sizeof(report));
 }
 
-/* Searches with few probes that take long, as their ranges are long, do not take other clients' time. */
+/*
+ * Searches with few probes that take long, as their ranges are long, do not take other clients'
+ * time.
+ */
 void
 test_slow_members(void)
 {
@@ -185,12 +196,12 @@ test_slow_members(void)
 		SLOW = 3,
 		QUICK = 6
 	};
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	Connection	client;
-	pid_t		children[SLOW + QUICK];
-	int			to_parent[2];
-	int			least = INT32_MAX;
-	int			most = 0;
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Connection client;
+	pid_t children[SLOW + QUICK];
+	int to_parent[2];
+	int least = INT32_MAX;
+	int most = 0;
 
 	setenv("FAULT_TOGETHER", "4000", 1);
 	start("--memory=64");
@@ -205,7 +216,7 @@ test_slow_members(void)
 	}
 	for (int i = 0; i < SLOW + QUICK; i++)
 	{
-		Report		report;
+		Report report;
 
 		expect(read(to_parent[0], &report, sizeof(report)) == sizeof(report), "a client has died");
 		if (report.slow && report.searches > most)

@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const content_names[] = {
-	"no leaf", "no entries", "one leaf", "random keys", "serial keys", "duplicates",
-	"extreme keys"
-};
+const char *const content_names[] = {"no leaf",     "no entries", "one leaf",    "random keys",
+									 "serial keys", "duplicates", "extreme keys"};
 
 int
 rnd_skewed(int n)
@@ -21,7 +19,7 @@ rnd_skewed(int n)
 int
 sort_entries(HtEntry *entries, int n)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	qsort(entries, (size_t) n, sizeof(HtEntry), compare_entries);
 	for (int i = 0; i < n; i++)
@@ -48,16 +46,17 @@ model_full_shape(HtWidth width)
 int
 model_capacity(HtWidth width)
 {
-	return width <= HT_WIDTH64 ? ht_leaf_capacity(model_full_shape(width)) :
-		ht_leaf_capacity_128(ht_leaf_shape_128(8 * (int) width, HT_TID_BYTES, 0));
+	return width <= HT_WIDTH64 ?
+			   ht_leaf_capacity(model_full_shape(width)) :
+			   ht_leaf_capacity_128(ht_leaf_shape_128(8 * (int) width, HT_TID_BYTES, 0));
 }
 
 HtLeafShape
 model_shape(HtWidth width, const HtEntry *entries, int n)
 {
-	int			tid_bytes = 4 + rnd_below(3);
-	uint64_t	base = n == 0 ? clip(rnd(), width) : entries[0].key;
-	int			bits;
+	int tid_bytes = 4 + rnd_below(3);
+	uint64_t base = n == 0 ? clip(rnd(), width) : entries[0].key;
+	int bits;
 
 	/* The base can be anywhere below the entries. */
 	if (rnd_below(2))
@@ -74,16 +73,16 @@ model_shape(HtWidth width, const HtEntry *entries, int n)
 void
 model_make(Model *model, Content content, HtWidth width)
 {
-	uint64_t	max = ht_key_max(width);
-	int			n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
-		content == CONTENT_ONE_LEAF ? rnd_below(model_capacity(width)) :
-		1 + rnd_skewed(MODEL_MAX_ENTRIES);
-	int			keys = 1 + rnd_below(n / 100 + 2);
-	int			tid_bytes = 4 + rnd_below(3);
+	uint64_t max = ht_key_max(width);
+	int n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
+			content == CONTENT_ONE_LEAF                         ? rnd_below(model_capacity(width)) :
+																  1 + rnd_skewed(MODEL_MAX_ENTRIES);
+	int keys = 1 + rnd_below(n / 100 + 2);
+	int tid_bytes = 4 + rnd_below(3);
 
 	for (int i = 0; i < n; i++)
 	{
-		uint64_t	key = clip(rnd(), width);
+		uint64_t key = clip(rnd(), width);
 
 		if (content == CONTENT_SERIAL)
 			key = max / 2 - (uint64_t) (n / 2) + (uint64_t) i;
@@ -100,12 +99,12 @@ model_make(Model *model, Content content, HtWidth width)
 int
 model_lower(const Model *model, uint64_t key)
 {
-	int			low = 0;
-	int			high = model->count;
+	int low = 0;
+	int high = model->count;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
 		if (model->entries[middle].key < key)
 			low = middle + 1;
@@ -124,7 +123,7 @@ model_upper(const Model *model, uint64_t key)
 uint64_t
 model_probe(const Model *model)
 {
-	uint64_t	key;
+	uint64_t key;
 
 	switch (rnd_below(8))
 	{
@@ -157,15 +156,15 @@ uint64_t
 model_search(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
 			 HtHit *hits)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		int			first = model_lower(model, low[i]);
-		int			end = low[i] <= high[i] ? model_upper(model, high[i]) : first;
+		int first = model_lower(model, low[i]);
+		int end = low[i] <= high[i] ? model_upper(model, high[i]) : first;
 
 		for (int j = first; j < end && hits != NULL; j++)
-			hits[n + (uint64_t) (j - first)] = (HtHit) {model->entries[j].tid, i, 0};
+			hits[n + (uint64_t) (j - first)] = (HtHit){model->entries[j].tid, i, 0};
 		n += (uint64_t) (end - first);
 	}
 	if (hits != NULL)
@@ -177,14 +176,14 @@ void
 model_compare(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
 			  uint64_t room, const uint32_t *probes, const uint64_t *tids, ModelOrder order)
 {
-	uint64_t	expected = model_search(model, low, high, count, NULL);
-	uint64_t	n = room < expected ? room : expected;
-	HtHit	   *wanted = allocate(sizeof(HtHit) * (expected + 1));
-	HtHit	   *found = allocate(sizeof(HtHit) * (n + 1));
+	uint64_t expected = model_search(model, low, high, count, NULL);
+	uint64_t n = room < expected ? room : expected;
+	HtHit *wanted = allocate(sizeof(HtHit) * (expected + 1));
+	HtHit *found = allocate(sizeof(HtHit) * (n + 1));
 
 	model_search(model, low, high, count, wanted);
 	for (uint64_t i = 0; i < n; i++)
-		found[i] = (HtHit) {tids[i], probes[i], 0};
+		found[i] = (HtHit){tids[i], probes[i], 0};
 	if (room >= expected)
 	{
 		for (uint64_t i = 2; i < n && order == MODEL_BY_PROBE; i++)
@@ -210,9 +209,9 @@ model_compare(const Model *model, const uint64_t *low, const uint64_t *high, uin
 /* A hit and its key, as the index has it. */
 typedef struct KeyedHit
 {
-	uint32_t	probe;
-	uint64_t	tid;
-	HtKey128	key;
+	uint32_t probe;
+	uint64_t tid;
+	HtKey128 key;
 } KeyedHit;
 
 static int
@@ -230,17 +229,20 @@ compare_keyed(const void *a, const void *b)
 
 /* Search the model as model_search() does, and store keys, too. */
 static uint64_t
-search_keyed(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count, KeyedHit *hits)
+search_keyed(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
+			 KeyedHit *hits)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		for (int j = model_lower(model, low[i]); j < model->count && model->entries[j].key <= high[i]; j++)
+		for (int j = model_lower(model, low[i]);
+			 j < model->count && model->entries[j].key <= high[i]; j++)
 		{
-			uint64_t	key = model->entries[j].key;
+			uint64_t key = model->entries[j].key;
 
-			hits[n++] = (KeyedHit) {i, model->entries[j].tid, model->width == HT_WIDTH128 ? wide_key(key) : key};
+			hits[n++] = (KeyedHit){i, model->entries[j].tid,
+								   model->width == HT_WIDTH128 ? wide_key(key) : key};
 		}
 	}
 	qsort(hits, n, sizeof(KeyedHit), compare_keyed);
@@ -251,24 +253,26 @@ void
 model_compare_keys(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
 				   uint64_t room, const uint32_t *probes, const uint64_t *tids, const void *keys)
 {
-	uint64_t	expected = model_search(model, low, high, count, NULL);
-	uint64_t	n = room < expected ? room : expected;
-	KeyedHit   *wanted = allocate(sizeof(KeyedHit) * (expected + 1));
-	KeyedHit   *found = allocate(sizeof(KeyedHit) * (n + 1));
+	uint64_t expected = model_search(model, low, high, count, NULL);
+	uint64_t n = room < expected ? room : expected;
+	KeyedHit *wanted = allocate(sizeof(KeyedHit) * (expected + 1));
+	KeyedHit *found = allocate(sizeof(KeyedHit) * (n + 1));
 
 	expect(search_keyed(model, low, high, count, wanted) == expected, "hits of the model");
 	for (uint64_t i = 0; i < n; i++)
 	{
-		HtKey128	key = model->width == HT_WIDTH128 ? ((const HtKey128 *) keys)[i] :
-			model->width == HT_WIDTH64 ? ((const uint64_t *) keys)[i] : ((const uint32_t *) keys)[i];
+		HtKey128 key = model->width == HT_WIDTH128 ? ((const HtKey128 *) keys)[i] :
+					   model->width == HT_WIDTH64  ? ((const uint64_t *) keys)[i] :
+													 ((const uint32_t *) keys)[i];
 
-		found[i] = (KeyedHit) {probes[i], tids[i], key};
+		found[i] = (KeyedHit){probes[i], tids[i], key};
 	}
 	qsort(found, n, sizeof(KeyedHit), compare_keyed);
 	for (uint64_t i = 0; i < n && !failed(); i++)
 	{
 		if (room >= expected)
-			expect(compare_keyed(&wanted[i], &found[i]) == 0, "the key of hit %llu differs", (unsigned long long) i);
+			expect(compare_keyed(&wanted[i], &found[i]) == 0, "the key of hit %llu differs",
+				   (unsigned long long) i);
 		else
 			expect(bsearch(&found[i], wanted, expected, sizeof(KeyedHit), compare_keyed) != NULL,
 				   "the key of hit %llu is wrong", (unsigned long long) i);
@@ -280,8 +284,8 @@ model_compare_keys(const Model *model, const uint64_t *low, const uint64_t *high
 void
 pack_keys(void *to, const uint64_t *keys, int n, HtWidth width)
 {
-	uint32_t   *narrow = to;
-	HtKey128   *wide = to;
+	uint32_t *narrow = to;
+	HtKey128 *wide = to;
 
 	if (width == HT_WIDTH64)
 		memcpy(to, keys, sizeof(uint64_t) * (size_t) n);

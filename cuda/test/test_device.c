@@ -4,10 +4,11 @@
  *
  * usage: test_device [host | cuda] [lanes | brief] [SEED]
  *
- * Covers indexes of all kinds, with runs of duplicates over several leaves, empty
- * leaves, the least and the greatest key; probes that hit and that miss; all ways to search and to
- * sort, all that is done with hits, and several lanes.  "lanes" are these alone.  "brief" is the rest with
- * fewer indexes of each kind, for slow tools such as compute-sanitizer.  TEST_LARGE sets the size of the largest batch.
+ * Covers indexes of all kinds, with runs of duplicates over several leaves, empty leaves, the least
+ * and the greatest key; probes that hit and that miss; all ways to search and to sort, all that is
+ * done with hits, and several lanes.  "lanes" are these alone.  "brief" is the rest with fewer
+ * indexes of each kind, for slow tools such as compute-sanitizer.  TEST_LARGE sets the size of the
+ * largest batch.
  */
 #include "device_checks.h"
 
@@ -21,12 +22,12 @@ static void
 test_search_device(HtWidth width, Content content)
 {
 	static const int fanouts[] = {8, 9, 16, 33, 64, 64, 100, 128};
-	const int	count = (int) (sizeof(fanouts) / sizeof(fanouts[0]));
-	int			first = brief ? rnd_below(count) : 0;
+	const int count = (int) (sizeof(fanouts) / sizeof(fanouts[0]));
+	int first = brief ? rnd_below(count) : 0;
 
 	for (int f = first; f < (brief ? first + 1 : count); f++)
 	{
-		HdIndex    *index;
+		HdIndex *index;
 
 		model_make(&model, content, width);
 		index = make_index(content, width, fanouts[f]);
@@ -36,7 +37,9 @@ test_search_device(HtWidth width, Content content)
 		/* A GPU searches small ones in another way: see gpu_small.cu. */
 		check_pinned_batch(index, width, 3000 + rnd_below(2000));
 		check_pinned_batch(index, width, 1 + rnd_skewed(1000));
-		expect(hd_index_memory(index) + hd_index_host_memory(index) >= (uint64_t) leaf_count * HT_PAGE_SIZE, "memory");
+		expect(hd_index_memory(index) + hd_index_host_memory(index) >=
+				   (uint64_t) leaf_count * HT_PAGE_SIZE,
+			   "memory");
 		hd_index_free(index);
 	}
 	report("search, %d bits: %s", width_bits(width), content_names[content]);
@@ -54,20 +57,20 @@ test_ends_of_class(HtWidth width, int bits)
 	{
 		LEAVES = 100
 	};
-	uint64_t	reach = ht_class_max(bits);
-	uint32_t	numbers[LEAVES];
-	char	   *pages = allocate(LEAVES * HT_PAGE_SIZE);
-	uint64_t	base = rnd_below(2) ? 0 : ht_key_max(width) - LEAVES * (reach + 100);
-	HdIndex    *index;
+	uint64_t reach = ht_class_max(bits);
+	uint32_t numbers[LEAVES];
+	char *pages = allocate(LEAVES * HT_PAGE_SIZE);
+	uint64_t base = rnd_below(2) ? 0 : ht_key_max(width) - LEAVES * (reach + 100);
+	HdIndex *index;
 
 	model.width = width;
 	model.count = 0;
 	for (uint32_t i = 0; i < LEAVES; i++)
 	{
-		HtEntry    *from = model.entries + model.count;
+		HtEntry *from = model.entries + model.count;
 		HtLeafShape shape;
-		int			n = 1 + rnd_skewed(MODEL_MAX_ENTRIES / LEAVES - 1);
-		int			low = rnd_skewed(n);
+		int n = 1 + rnd_skewed(MODEL_MAX_ENTRIES / LEAVES - 1);
+		int low = rnd_skewed(n);
 
 		base += 2 + (uint64_t) rnd_below(50);
 		shape = ht_leaf_shape(bits, HT_TID_BYTES, base);
@@ -75,7 +78,7 @@ test_ends_of_class(HtWidth width, int bits)
 			from[j] = make_entry(j < low ? base : base + reach, rnd_tid_of(4 + rnd_below(3)));
 		n = sort_entries(from, n);
 		numbers[i] = i;
-		leaves[i] = (HdLeaf) {make_entry(base - (uint64_t) rnd_below(2), 0), i};
+		leaves[i] = (HdLeaf){make_entry(base - (uint64_t) rnd_below(2), 0), i};
 		ht_leaf_init(pages + i * HT_PAGE_SIZE, shape);
 		ht_leaf_fill(pages + i * HT_PAGE_SIZE, shape, from, n);
 		model.count += n;
@@ -85,7 +88,8 @@ test_ends_of_class(HtWidth width, int bits)
 	expect(hd_index_create(device, width, HD_DEFAULT_FANOUT, &index) == HD_OK, "create");
 	expect(hd_index_reserve(index, LEAVES, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, numbers, pages, LEAVES) == HD_OK, "write");
-	expect(hd_index_set_leaves(index, leaves, LEAVES) == HD_OK, "leaves: %s", hd_device_error(device));
+	expect(hd_index_set_leaves(index, leaves, LEAVES) == HD_OK, "leaves: %s",
+		   hd_device_error(device));
 	for (int i = 0; i < (brief ? 2 : 20); i++)
 		check_batch(index, width);
 	hd_index_free(index);
@@ -106,54 +110,58 @@ large_count(void)
 }
 
 /*
- * Fill the model with keys in a range of 32 bits, or a few keys less, from "start" on: all over it, or
- * at its start and one at its end.
+ * Fill the model with keys in a range of 32 bits, or a few keys less, from "start" on: all over it,
+ * or at its start and one at its end.
  */
 static void
 make_narrow_model(uint64_t start, uint64_t range, int repeat, bool spread)
 {
-	int			last;
+	int last;
 
 	model_make(&model, CONTENT_SERIAL, HT_WIDTH64);
 	last = (model.count - 1) / repeat;
 	for (int i = 0; i < model.count; i++)
 	{
-		uint64_t	step = spread && last > 0 ? range / (uint64_t) last : 1;
+		uint64_t step = spread && last > 0 ? range / (uint64_t) last : 1;
 
-		model.entries[i] = make_entry(start + (uint64_t) (i / repeat) * step,
-									  (uint64_t) rnd_below(1 << 23) << 16 | (uint64_t) (1 + rnd_below(511)));
+		model.entries[i] =
+			make_entry(start + (uint64_t) (i / repeat) * step,
+					   (uint64_t) rnd_below(1 << 23) << 16 | (uint64_t) (1 + rnd_below(511)));
 	}
 	model.entries[model.count - 1].key = start + range;
 	model.count = sort_entries(model.entries, model.count);
 }
 
 /*
- * Keys near each other, in a range of 32 bits.  Some probes are beyond it, or just so, and those for the last
- * key are beyond the range of the leaves' bounds.
+ * Keys near each other, in a range of 32 bits.  Some probes are beyond it, or just so, and those
+ * for the last key are beyond the range of the leaves' bounds.
  */
 static void
 test_narrow_keys(void)
 {
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) (large_count() / 4 + 1000));
+	uint64_t *low = allocate(sizeof(uint64_t) * (size_t) (large_count() / 4 + 1000));
 
 	for (int round = 0; round < 6 && !failed(); round++)
 	{
-		uint64_t	range = UINT32_MAX - (uint64_t) (rnd_below(2) * rnd_below(3));
-		uint64_t	start = round / 2 == 0 ? 0 : round / 2 == 1 ? UINT64_MAX - range :
-			(UINT64_C(1) << 63) - (uint64_t) rnd_below(MODEL_MAX_ENTRIES);
-		int			repeat = rnd_below(2) ? 1 : 1 + rnd_below(50);
-		int			n = 1 + large_count() / 4 / repeat;
-		uint64_t	bases[3] = {0, start, start};
-		HdBatch		batch;
-		HdIndex    *index;
+		uint64_t range = UINT32_MAX - (uint64_t) (rnd_below(2) * rnd_below(3));
+		uint64_t start =
+			round / 2 == 0 ? 0 :
+			round / 2 == 1 ? UINT64_MAX - range :
+							 (UINT64_C(1) << 63) - (uint64_t) rnd_below(MODEL_MAX_ENTRIES);
+		int repeat = rnd_below(2) ? 1 : 1 + rnd_below(50);
+		int n = 1 + large_count() / 4 / repeat;
+		uint64_t bases[3] = {0, start, start};
+		HdBatch batch;
+		HdIndex *index;
 
 		make_narrow_model(start, range, repeat, round % 2 == 0);
 		index = make_index(CONTENT_SERIAL, HT_WIDTH64, HD_DEFAULT_FANOUT);
 		if (leaf_count > 1)
 			bases[2] = leaves[1].low.key;
 		for (int i = 0; i < n; i++)
-			low[i] = rnd_below(8) != 0 ? model_probe(&model) :
-				bases[rnd_below(3)] + UINT32_MAX - 1 + (uint64_t) rnd_below(3);
+			low[i] = rnd_below(8) != 0 ?
+						 model_probe(&model) :
+						 bases[rnd_below(3)] + UINT32_MAX - 1 + (uint64_t) rnd_below(3);
 		memset(&batch, 0, sizeof(batch));
 		batch.low = low;
 		batch.count = (uint32_t) n;
@@ -170,10 +178,10 @@ test_narrow_keys(void)
 static void
 test_large_batch(HtWidth width)
 {
-	int			n = large_count();
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-	HdBatch		batch;
-	HdIndex    *index;
+	int n = large_count();
+	uint64_t *low = allocate(sizeof(uint64_t) * (size_t) n);
+	HdBatch batch;
+	HdIndex *index;
 
 	/* A few leaves need no sort. */
 	do
@@ -206,15 +214,16 @@ test_threads(HtWidth width)
 {
 	for (int threads = 1; threads <= 32; threads *= 2)
 	{
-		int			n = 2000 + rnd_below(1000);
-		uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-		Content		content = rnd_below(2) ? CONTENT_SPREAD : CONTENT_DUPLICATES;
-		HdIndex    *index;
-		HdBatch		batch;
-		HdResult	result;
+		int n = 2000 + rnd_below(1000);
+		uint64_t *low = allocate(sizeof(uint64_t) * (size_t) n);
+		Content content = rnd_below(2) ? CONTENT_SPREAD : CONTENT_DUPLICATES;
+		HdIndex *index;
+		HdBatch batch;
+		HdResult result;
 
 		model_make(&model, content, width);
-		index = make_index(content, width, rnd_below(2) ? HD_DEFAULT_FANOUT : HT_MIN_FANOUT + rnd_below(100));
+		index = make_index(content, width,
+						   rnd_below(2) ? HD_DEFAULT_FANOUT : HT_MIN_FANOUT + rnd_below(100));
 		for (int i = 0; i < n; i++)
 			low[i] = model_probe(&model);
 		memset(&batch, 0, sizeof(batch));
@@ -227,8 +236,8 @@ test_threads(HtWidth width)
 				check_pairs(index, &batch, low, low);
 		}
 		batch.room = 0;
-		expect(hd_index_search(index, &batch, &result) == HD_OK && result.threads == threads, "%d threads and not %d",
-			   result.threads, threads);
+		expect(hd_index_search(index, &batch, &result) == HD_OK && result.threads == threads,
+			   "%d threads and not %d", result.threads, threads);
 		free((void *) batch.low);
 		free(low);
 		hd_index_free(index);
@@ -240,10 +249,10 @@ test_threads(HtWidth width)
 static int
 choice_for(HdIndex *index, HtWidth width, uint64_t key)
 {
-	int			n = 40000;
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-	HdBatch		batch;
-	HdResult	result;
+	int n = 40000;
+	uint64_t *low = allocate(sizeof(uint64_t) * (size_t) n);
+	HdBatch batch;
+	HdResult result;
 
 	for (int i = 0; i < n; i++)
 		low[i] = key;
@@ -258,15 +267,16 @@ choice_for(HdIndex *index, HtWidth width, uint64_t key)
 }
 
 /*
- * The number of threads is chosen for each batch.  If one comes first whose probes all take the first children, that changes
- * nothing for one whose probes take late ones, and the other way round.
+ * The number of threads is chosen for each batch.  If one comes first whose probes all take the
+ * first children, that changes nothing for one whose probes take late ones, and the other way
+ * round.
  */
 static void
 test_choice_of_threads(HtWidth width)
 {
-	HdIndex    *index = NULL;
-	uint64_t	last;
-	uint32_t	child;
+	HdIndex *index = NULL;
+	uint64_t last;
+	uint32_t child;
 
 	/* Two threads gain up to the sixth child. */
 	do
@@ -297,14 +307,14 @@ compare_keys(const void *a, const void *b)
 static void
 test_ordered_batches(HtWidth width)
 {
-	int			n = large_count();
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-	Content		contents[3] = {CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_SPREAD};
+	int n = large_count();
+	uint64_t *low = allocate(sizeof(uint64_t) * (size_t) n);
+	Content contents[3] = {CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_SPREAD};
 
 	for (int order = 0; order < 3 && !failed(); order++)
 	{
-		HdBatch		batch;
-		HdIndex    *index;
+		HdBatch batch;
+		HdIndex *index;
 
 		do
 			model_make(&model, contents[order], width);
@@ -316,8 +326,8 @@ test_ordered_batches(HtWidth width)
 		qsort(low, (size_t) n, sizeof(uint64_t), compare_keys);
 		for (int i = 0; i + 100 < n && order == 1; i += 100)
 		{
-			int			j = i + rnd_below(100);
-			uint64_t	key = low[i];
+			int j = i + rnd_below(100);
+			uint64_t key = low[i];
 
 			low[i] = low[j];
 			low[j] = key;
@@ -339,18 +349,22 @@ test_ordered_batches(HtWidth width)
 	report("search, %d bits: batches in order", width_bits(width));
 }
 
-/* Ranges of so many entries that the hits of one take several turns, or only some fit into the room. */
+/*
+ * Ranges of so many entries that the hits of one take several turns, or only some fit into the
+ * room.
+ */
 static void
 test_long_ranges(HtWidth width)
 {
 	for (int round = 0; round < 12 && !failed(); round++)
 	{
-		Content		content = (Content[]) {CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_DUPLICATES, CONTENT_ENDS}[round % 4];
-		int			n = 1 + rnd_skewed(40);
-		uint64_t	low[40];
-		uint64_t	high[40];
-		HdBatch		batch;
-		HdIndex    *index;
+		Content content = (Content[]){CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_DUPLICATES,
+									  CONTENT_ENDS}[round % 4];
+		int n = 1 + rnd_skewed(40);
+		uint64_t low[40];
+		uint64_t high[40];
+		HdBatch batch;
+		HdIndex *index;
 
 		model_make(&model, content, width);
 		index = make_index(content, width, HD_DEFAULT_FANOUT);
@@ -360,7 +374,7 @@ test_long_ranges(HtWidth width)
 			high[i] = model_probe(&model);
 			if (low[i] > high[i] && rnd_below(8) != 0)
 			{
-				uint64_t	key = low[i];
+				uint64_t key = low[i];
 
 				low[i] = high[i];
 				high[i] = key;
@@ -390,13 +404,13 @@ never_goes_on(void *argument)
 static void
 test_abandoned_ranges(void)
 {
-	int			n = 1000000;
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
-	int			asked = 0;
-	HdBatch		batch;
-	HdResult	result;
-	HdIndex    *index;
+	int n = 1000000;
+	uint64_t *low = allocate(sizeof(uint64_t) * (size_t) n);
+	uint64_t *high = allocate(sizeof(uint64_t) * (size_t) n);
+	int asked = 0;
+	HdBatch batch;
+	HdResult result;
+	HdIndex *index;
 
 	do
 		model_make(&model, CONTENT_SPREAD, HT_WIDTH64);
@@ -418,10 +432,12 @@ test_abandoned_ranges(void)
 	{
 		hd_device_set_goes_on(device, never_goes_on, &asked);
 		batch.count = (uint32_t) n;
-		expect(hd_index_search(index, &batch, &result) == HD_ABANDONED, "pairs: %s", hd_device_error(device));
+		expect(hd_index_search(index, &batch, &result) == HD_ABANDONED, "pairs: %s",
+			   hd_device_error(device));
 		hd_device_set_goes_on(device, NULL, NULL);
 		batch.count = 10;
-		expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 10 * (uint64_t) model.count,
+		expect(hd_index_search(index, &batch, &result) == HD_OK &&
+				   result.hits == 10 * (uint64_t) model.count,
 			   "after that");
 	}
 	expect(asked > 0, "never asked");
@@ -438,13 +454,14 @@ static void
 write_last(HdIndex *index, uint32_t blocks, uint64_t key, bool on_host)
 {
 	HtLeafShape shape = model_full_shape(HT_WIDTH64);
-	HtEntry		entry = make_entry(key, key + 1);
-	char	   *page = allocate(HT_PAGE_SIZE);
-	uint32_t	number = blocks - 1;
+	HtEntry entry = make_entry(key, key + 1);
+	char *page = allocate(HT_PAGE_SIZE);
+	uint32_t number = blocks - 1;
 
 	ht_leaf_init(page, shape);
 	ht_leaf_fill(page, shape, &entry, 1);
-	expect(hd_index_reserve(index, blocks, on_host) == HD_OK, "%u blocks: %s", blocks, hd_device_error(device));
+	expect(hd_index_reserve(index, blocks, on_host) == HD_OK, "%u blocks: %s", blocks,
+		   hd_device_error(device));
 	expect(hd_index_write(index, &number, page, 1) == HD_OK, "write: %s", hd_device_error(device));
 	free(page);
 }
@@ -453,17 +470,17 @@ write_last(HdIndex *index, uint32_t blocks, uint64_t key, bool on_host)
 static void
 search_grown(HdIndex *index, const uint32_t *blocks, int count)
 {
-	HdLeaf		list[10];
-	uint64_t	keys[10];
-	uint32_t	probes[10];
-	uint64_t	tids[10];
-	HdBatch		batch;
-	HdResult	result;
+	HdLeaf list[10];
+	uint64_t keys[10];
+	uint32_t probes[10];
+	uint64_t tids[10];
+	HdBatch batch;
+	HdResult result;
 
 	for (int i = 0; i < count; i++)
 	{
 		keys[i] = (uint64_t) i * 1000;
-		list[i] = (HdLeaf) {make_entry(keys[i], 0), blocks[i] - 1};
+		list[i] = (HdLeaf){make_entry(keys[i], 0), blocks[i] - 1};
 	}
 	memset(&batch, 0, sizeof(batch));
 	batch.low = keys;
@@ -475,27 +492,33 @@ search_grown(HdIndex *index, const uint32_t *blocks, int count)
 	expect(hd_index_search(index, &batch, &result) == HD_OK, "search: %s", hd_device_error(device));
 	expect(result.hits == (uint64_t) count, "%d of %d leaves", (int) result.hits, count);
 	for (int i = 0; i < count && !failed(); i++)
-		expect(tids[i] == keys[probes[i]] + 1, "leaf %u of %d after %u blocks", probes[i], count, blocks[count - 1]);
+		expect(tids[i] == keys[probes[i]] + 1, "leaf %u of %d after %u blocks", probes[i], count,
+			   blocks[count - 1]);
 }
 
-/* A copy grows and keeps what it has: on the device, on the host (1), or on the one or the other (2). */
+/*
+ * A copy grows and keeps what it has: on the device, on the host (1), or on the one or the other
+ * (2).
+ */
 static void
 grow(int where)
 {
 	static const uint32_t blocks[] = {3, 400, 5000, 8193, 9000, 20000, 20500, 30000};
-	HdIndex    *index;
-	uint32_t	host_blocks = 0;
+	HdIndex *index;
+	uint32_t host_blocks = 0;
 
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
 	for (int i = 0; i < 8 && !failed(); i++)
 	{
-		bool		on_host = where == 1 || (where == 2 && rnd_below(2));
+		bool on_host = where == 1 || (where == 2 && rnd_below(2));
 
 		write_last(index, blocks[i], (uint64_t) i * 1000, on_host);
 		search_grown(index, blocks, i + 1);
 		host_blocks += on_host ? blocks[i] - (i > 0 ? blocks[i - 1] : 0) : 0;
-		expect(hd_index_host_memory(index) == (uint64_t) host_blocks * HT_PAGE_SIZE, "memory of the host");
-		expect(hd_index_memory(index) >= (uint64_t) (blocks[i] - host_blocks) * HT_PAGE_SIZE, "memory");
+		expect(hd_index_host_memory(index) == (uint64_t) host_blocks * HT_PAGE_SIZE,
+			   "memory of the host");
+		expect(hd_index_memory(index) >= (uint64_t) (blocks[i] - host_blocks) * HT_PAGE_SIZE,
+			   "memory");
 	}
 	hd_index_free(index);
 }
@@ -504,10 +527,9 @@ grow(int where)
 static void
 test_growth(void)
 {
-	HdIndex    *index;
-	HdInfo		before,
-				after;
-	uint32_t	large[2];
+	HdIndex *index;
+	HdInfo before, after;
+	uint32_t large[2];
 
 	expect(hd_device_info(device, &before) == HD_OK, "info");
 	for (int where = 0; where < (maps_host ? 5 : 1); where++)
@@ -527,7 +549,8 @@ test_growth(void)
 	search_grown(index, large, 2);
 	hd_index_free(index);
 	expect(hd_device_info(device, &after) == HD_OK, "info");
-	expect(after.memory_free + ((uint64_t) 256 << 20) > before.memory_free, "%llu MB are not given back",
+	expect(after.memory_free + ((uint64_t) 256 << 20) > before.memory_free,
+		   "%llu MB are not given back",
 		   (unsigned long long) ((before.memory_free - after.memory_free) >> 20));
 	report("a copy of more than half of the memory grows");
 }
@@ -536,11 +559,11 @@ test_growth(void)
 static void
 test_sort_plan(void)
 {
-	HdIndex    *index;
-	HdLeaf		list[4096];
-	uint64_t	key = 0;
-	HdBatch		batch;
-	HdResult	result;
+	HdIndex *index;
+	HdLeaf list[4096];
+	uint64_t key = 0;
+	HdBatch batch;
+	HdResult result;
 
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
 	expect(hd_index_reserve(index, 1, false) == HD_OK, "reserve");
@@ -549,7 +572,7 @@ test_sort_plan(void)
 	batch.count = 1;
 	batch.psa_bits = 64;
 	for (int i = 0; i < 4096; i++)
-		list[i] = (HdLeaf) {make_entry(UINT64_C(1) << 63, 0), 0};
+		list[i] = (HdLeaf){make_entry(UINT64_C(1) << 63, 0), 0};
 	for (int i = 0; i < 4096; i++)
 		list[i].low.key += (uint64_t) i * 256;
 	expect(hd_index_set_leaves(index, list, 4096) == HD_OK, "leaves");
@@ -572,17 +595,17 @@ test_sort_plan(void)
 static void
 test_mistakes(void)
 {
-	HdIndex    *index;
-	HdLeaf		list[3] = {{{9, 0}, 0}, {{5, 2}, 1}, {{5, 1}, 0}};
-	char	   *page = allocate(HT_PAGE_SIZE);
-	uint32_t	number = 2;
-	uint64_t	key = 5;
-	uint64_t	tid = GUARD;
-	uint64_t	found = GUARD;
-	uint32_t	probe;
-	uint32_t	count;
-	HdBatch		batch;
-	HdResult	result;
+	HdIndex *index;
+	HdLeaf list[3] = {{{9, 0}, 0}, {{5, 2}, 1}, {{5, 1}, 0}};
+	char *page = allocate(HT_PAGE_SIZE);
+	uint32_t number = 2;
+	uint64_t key = 5;
+	uint64_t tid = GUARD;
+	uint64_t found = GUARD;
+	uint32_t probe;
+	uint32_t count;
+	HdBatch batch;
+	HdResult result;
 
 	expect(hd_index_create(device, (HtWidth) 5, 64, &index) == HD_INVALID, "width");
 	expect(hd_index_create(device, (HtWidth) 32, 64, &index) == HD_INVALID, "width of 256 bits");
@@ -598,7 +621,8 @@ test_mistakes(void)
 	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
 	expect(strstr(hd_device_error(device), "block 2") != NULL, "message");
 	expect(hd_index_set_leaves(index, list, 3) == HD_INVALID, "order of leaves");
-	expect(hd_index_set_leaves(index, list, HD_MAX_LEAVES + 1) == HD_NO_MEMORY, "more leaves than can be numbered");
+	expect(hd_index_set_leaves(index, list, HD_MAX_LEAVES + 1) == HD_NO_MEMORY,
+		   "more leaves than can be numbered");
 	list[1].block = 2;
 	expect(hd_index_set_leaves(index, list, 2) == HD_INVALID, "leaf beyond");
 
@@ -633,7 +657,8 @@ test_mistakes(void)
 	batch.distinct = true;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "distinct ranges");
 	batch.distinct = false;
-	expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 0 && found == GUARD, "keys of no hits");
+	expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 0 && found == GUARD,
+		   "keys of no hits");
 	batch.high = NULL;
 	batch.keys = NULL;
 	batch.psa_bits = -2;
@@ -652,7 +677,8 @@ test_mistakes(void)
 	batch.count = 0;
 	expect(hd_index_search(index, &batch, &result) == HD_OK && tid == GUARD, "no probe");
 	batch.count = 1;
-	expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 0 && tid == GUARD, "index without leaves");
+	expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 0 && tid == GUARD,
+		   "index without leaves");
 	hd_index_free(index);
 	free(page);
 	report("the caller's mistakes");
@@ -665,16 +691,16 @@ test_mistakes(void)
 static void
 test_damage(HtWidth width)
 {
-	HdIndex    *index;
-	char	   *pages = allocate(3 * HT_PAGE_SIZE);
-	HdLeaf		list[3] = {{{0, 0}, 0}, {{1000, 0}, 1}, {{2000, 0}, 2}};
-	uint32_t	numbers[3] = {0, 1, 2};
-	uint64_t	tids[101];
-	uint32_t	probes[100];
-	uint64_t	keys[100];
-	uint64_t	high[100];
-	HdBatch		batch;
-	HdResult	result;
+	HdIndex *index;
+	char *pages = allocate(3 * HT_PAGE_SIZE);
+	HdLeaf list[3] = {{{0, 0}, 0}, {{1000, 0}, 1}, {{2000, 0}, 2}};
+	uint32_t numbers[3] = {0, 1, 2};
+	uint64_t tids[101];
+	uint32_t probes[100];
+	uint64_t keys[100];
+	uint64_t high[100];
+	HdBatch batch;
+	HdResult result;
 
 	memset(&batch, 0, sizeof(batch));
 	expect(hd_index_create(device, width, 16, &index) == HD_OK, "create");
@@ -712,8 +738,8 @@ test_damage(HtWidth width)
 int
 main(int argc, char **argv)
 {
-	HdInfo		info;
-	bool		lanes = false;
+	HdInfo info;
+	bool lanes = false;
 
 	if (argc > 1 && (strcmp(argv[1], "cuda") == 0 || strcmp(argv[1], "host") == 0))
 	{

@@ -4,11 +4,10 @@
  *
  * usage: test_gpud DAEMON [host | cuda | two-hosts | two-cudas | faulty [SEED]]
  *
- * Covers copies, compared with a model; syncs by several clients; memory limits; all
- * ways to end; and messages that no correct client sends.  TEST_ROUNDS is the number of
- * random ones.  With two devices everything is as with one, but for which copies give way to others (test_devices.c).
- * With "faulty", DAEMON is a daemon whose device fails as the environment
- * says, and only that is tested.
+ * Covers copies, compared with a model; syncs by several clients; memory limits; all ways to end;
+ * and messages that no correct client sends.  TEST_ROUNDS is the number of random ones.  With two
+ * devices everything is as with one, but for which copies give way to others (test_devices.c). With
+ * "faulty", DAEMON is a daemon whose device fails as the environment says, and only that is tested.
  */
 #define _GNU_SOURCE
 #include "daemon_tests.h"
@@ -29,13 +28,13 @@
 static int
 count_logs(void)
 {
-	int			logs = 0;
+	int logs = 0;
 	struct stat log;
 
 	expect(stat("log", &log) == 0, "log");
 	for (int i = 0; i < 64; i++)
 	{
-		char		path[64];
+		char path[64];
 		struct stat file;
 
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) daemon_process.pid, i);
@@ -50,8 +49,8 @@ test_start(void)
 {
 	const HpReply *ready = &daemon_process.ready;
 	struct stat attributes;
-	Connection	client;
-	int			status;
+	Connection client;
+	int status;
 
 	/* A socket's file that a dead daemon has left must not prevent the start. */
 	expect(close(creat(HP_SOCKET, 0600)) == 0, "creat");
@@ -61,7 +60,8 @@ test_start(void)
 		expect(ready->text[0] != '\0' && ready->memory > 0 && ready->copies == 0, "what it says");
 		expect(ready->is_gpu == (strcmp(device, "--device=host") != 0), "kind of device");
 		expect(stat(HP_SOCKET, &attributes) == 0 && S_ISSOCK(attributes.st_mode) &&
-			   (attributes.st_mode & 0777) == 0600, "mode of the socket");
+				   (attributes.st_mode & 0777) == 0600,
+			   "mode of the socket");
 		expect(count_logs() == 1, "descriptors are still open");
 		kill(daemon_process.pid, SIGINT);
 		kill(daemon_process.pid, SIGHUP);
@@ -82,12 +82,13 @@ test_start(void)
 
 	for (int i = 0; i < 6; i++)
 	{
-		static const char *const wrong[][2] = {
-			{"--device=gpu", MEMORY}, {MEMORY, MEMORY}, {"--device=host", "--memory=1x"},
-			{"--device=host", "--memory=99999999999999"}, {"--device=host", "--host-memory=-1x"},
-			{"--device=host", "more"}
-		};
-		Daemon		none = start_daemon(wrong[i][0], wrong[i][1], NULL);
+		static const char *const wrong[][2] = {{"--device=gpu", MEMORY},
+											   {MEMORY, MEMORY},
+											   {"--device=host", "--memory=1x"},
+											   {"--device=host", "--memory=99999999999999"},
+											   {"--device=host", "--host-memory=-1x"},
+											   {"--device=host", "more"}};
+		Daemon none = start_daemon(wrong[i][0], wrong[i][1], NULL);
 
 		status = stop_daemon(&none);
 		expect(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s %s: status %#x", wrong[i][0],
@@ -108,8 +109,8 @@ test_no_device(void)
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	for (int i = 0; i < 2; i++)
 	{
-		Daemon		none = start_daemon(devices[i], MEMORY, NULL);
-		int			status = wait_daemon(&none);
+		Daemon none = start_daemon(devices[i], MEMORY, NULL);
+		int status = wait_daemon(&none);
 
 		expect(none.ready.status == HP_FAILED && strstr(none.ready.text, "CUDA") != NULL,
 			   "it says \"%s\"", none.ready.text);
@@ -123,8 +124,8 @@ test_no_device(void)
 static void
 test_no_folder(void)
 {
-	Daemon		none;
-	int			status;
+	Daemon none;
+	int status;
 
 	unlink(HP_SOCKET);
 	expect(rmdir("pg_stat_tmp") == 0, "rmdir");
@@ -145,18 +146,18 @@ test_no_folder(void)
 
 /* With the thread sanitizer each takes long, and what threads do is the same in all of them. */
 #ifdef __SANITIZE_THREAD__
-#define LIFE_ROUNDS		4
+#define LIFE_ROUNDS 4
 #else
-#define LIFE_ROUNDS		20
+#define LIFE_ROUNDS 20
 #endif
 
 void
 test_life(HtWidth width, Content content)
 {
-	Connection	client = connect_client(GENERATION);
-	Index		index = make_index(content, width);
-	HpRequest	request = about(&index, HP_SYNC_BEGIN);
-	HpReply		reply;
+	Connection client = connect_client(GENERATION);
+	Index index = make_index(content, width);
+	HpRequest request = about(&index, HP_SYNC_BEGIN);
+	HpReply reply;
 
 	request.create = 0;
 	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "there is a copy of a new index");
@@ -167,7 +168,8 @@ test_life(HtWidth width, Content content)
 		request = about(&index, HP_DROP);
 		if (rnd_below(10) == 0)
 		{
-			expect(ask_status(&client, &request, &reply) == HP_OK && reply.copy_memory == 0, "drop");
+			expect(ask_status(&client, &request, &reply) == HP_OK && reply.copy_memory == 0,
+				   "drop");
 			expect(probe_status(&client, &index) == HP_UNKNOWN, "search after drop");
 			expect(ask_status(&client, &request, NULL) == HP_OK, "drop what is not there");
 		}
@@ -183,7 +185,8 @@ test_life(HtWidth width, Content content)
 	}
 	request = about(&index, HP_SEARCH);
 	expect(ask_status(&client, &request, &reply) == HP_OK && reply.hits == 0, "no probe");
-	expect(reply.copy_memory >= (uint64_t) index.blocks_copied * HT_PAGE_SIZE, "memory of the copy");
+	expect(reply.copy_memory >= (uint64_t) index.blocks_copied * HT_PAGE_SIZE,
+		   "memory of the copy");
 	request = about(&index, HP_DROP);
 	expect(ask_status(&client, &request, &reply) == HP_OK && reply.copies == 0, "drop");
 	close_connection(&client);
@@ -195,8 +198,8 @@ test_life(HtWidth width, Content content)
 static void
 test_names(void)
 {
-	Connection	client = connect_client(GENERATION);
-	Index		indexes[5];
+	Connection client = connect_client(GENERATION);
+	Index indexes[5];
 
 	for (int i = 0; i < 5; i++)
 	{
@@ -216,7 +219,7 @@ test_names(void)
 		search_index(&client, &indexes[rnd_below(5)]);
 	for (int i = 0; i < 5; i++)
 	{
-		HpRequest	request = about(&indexes[i], HP_DROP);
+		HpRequest request = about(&indexes[i], HP_DROP);
 
 		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
 		free_index(&indexes[i]);
@@ -234,11 +237,11 @@ test_names(void)
 static void
 test_sync_and_search(void)
 {
-	Connection	writer = connect_client(GENERATION);
-	Connection	waiting[3];
-	Connection	third = connect_client(GENERATION);
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	Index		other = make_index(CONTENT_SPREAD, HT_WIDTH32);
+	Connection writer = connect_client(GENERATION);
+	Connection waiting[3];
+	Connection third = connect_client(GENERATION);
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Index other = make_index(CONTENT_SPREAD, HT_WIDTH32);
 
 	expect(sync_index(&writer, &index) == HP_OK && sync_index(&writer, &other) == HP_OK, "sync");
 	for (int round = 0; round < 5 && !failed(); round++)
@@ -250,7 +253,8 @@ test_sync_and_search(void)
 			waiting[i] = connect_client(GENERATION);
 			send_search_all(&waiting[i], &index);
 		}
-		expect(is_silent(&waiting[0]) && is_silent(&waiting[2]), "a search during another client's sync");
+		expect(is_silent(&waiting[0]) && is_silent(&waiting[2]),
+			   "a search during another client's sync");
 
 		/* Neither waiting clients nor the sync delay requests for other indexes. */
 		close_connection(&waiting[1]);
@@ -259,7 +263,8 @@ test_sync_and_search(void)
 		search_index(&third, &other);
 		expect(is_silent(&waiting[0]), "a search before the sync ends");
 		if (round == 0)
-			expect(is_told_to_wait(&waiting[0]) && is_told_to_wait(&waiting[2]) && is_told_to_wait(&waiting[0]),
+			expect(is_told_to_wait(&waiting[0]) && is_told_to_wait(&waiting[2]) &&
+					   is_told_to_wait(&waiting[0]),
 				   "waiting clients do not get HP_WAITING");
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		receive_all(&waiting[0], &index);
@@ -272,8 +277,8 @@ test_sync_and_search(void)
 	/* Other syncs also wait, one after the other, and so do searches after them. */
 	for (int round = 0; round < 5 && !failed(); round++)
 	{
-		HpRequest	request = about(&index, HP_SYNC_BEGIN);
-		HpReply		reply;
+		HpRequest request = about(&index, HP_SYNC_BEGIN);
+		HpReply reply;
 
 		for (int i = 0; i < 2; i++)
 			waiting[i] = connect_client(GENERATION);
@@ -282,7 +287,8 @@ test_sync_and_search(void)
 		send_search_all(&waiting[1], &index);
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		expect(receive_reply(&waiting[0], &reply) && reply.status == HP_OK && !reply.created &&
-			   reply.structure == index.structure, "the next sync");
+				   reply.structure == index.structure,
+			   "the next sync");
 		expect(is_silent(&waiting[1]), "a search during the next sync");
 		change_index(&index);
 		expect(sync_blocks(&waiting[0], &index) == HP_OK && sync_end(&waiting[0], &index) == HP_OK,
@@ -312,17 +318,17 @@ test_sync_and_search(void)
 static void
 test_broken_sync(void)
 {
-	Connection	client = connect_client(GENERATION);
-	Connection	waiting = connect_client(GENERATION);
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH32);
+	Connection client = connect_client(GENERATION);
+	Connection waiting = connect_client(GENERATION);
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH32);
 
 	for (int step = 0; step < 3; step++)
 	{
-		pid_t		writer;
-		int			status;
-		int			pipe_ends[2];
-		char		byte;
-		HpReply		reply;
+		pid_t writer;
+		int status;
+		int pipe_ends[2];
+		char byte;
+		HpReply reply;
 
 		expect(sync_index(&client, &index) == HP_OK, "sync");
 		change_index(&index);
@@ -330,7 +336,7 @@ test_broken_sync(void)
 		writer = fork();
 		if (writer == 0)
 		{
-			Connection	connection = connect_client(GENERATION);
+			Connection connection = connect_client(GENERATION);
 
 			sync_begin(&connection, &index);
 			if (step > 0)
@@ -338,7 +344,7 @@ test_broken_sync(void)
 			if (step > 1)
 			{
 				/* Stop in the middle of a request. */
-				HpRequest	request = about(&index, HP_SYNC_PAGES);
+				HpRequest request = about(&index, HP_SYNC_PAGES);
 
 				request.count = 1;
 				*(uint32_t *) connection.staging = 0;
@@ -353,7 +359,8 @@ test_broken_sync(void)
 		expect(is_silent(&waiting), "a search during a sync");
 		kill(writer, SIGKILL);
 		waitpid(writer, &status, 0);
-		expect(receive_reply(&waiting, &reply) && reply.status == HP_UNKNOWN, "the copy is still there");
+		expect(receive_reply(&waiting, &reply) && reply.status == HP_UNKNOWN,
+			   "the copy is still there");
 		close(pipe_ends[0]);
 		close(pipe_ends[1]);
 	}
@@ -361,9 +368,10 @@ test_broken_sync(void)
 
 	for (int i = 0; i < 3; i++)
 	{
-		HpRequest	request = about(&index, HP_DROP);
+		HpRequest request = about(&index, HP_DROP);
 
-		expect(sync_begin(&client, &index) == HP_OK && sync_blocks(&client, &index) == HP_OK, "sync");
+		expect(sync_begin(&client, &index) == HP_OK && sync_blocks(&client, &index) == HP_OK,
+			   "sync");
 		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
 		expect(probe_status(&client, &index) == HP_UNKNOWN, "the copy is still there");
 	}
@@ -377,11 +385,11 @@ test_broken_sync(void)
 static void
 test_generations(void)
 {
-	Connection	old = connect_client(GENERATION);
-	Connection	old_in_sync = connect_client(GENERATION);
-	Connection	new;
-	Index		index = make_index(CONTENT_SERIAL, HT_WIDTH64);
-	Index		other = make_index(CONTENT_SERIAL, HT_WIDTH64);
+	Connection old = connect_client(GENERATION);
+	Connection old_in_sync = connect_client(GENERATION);
+	Connection new;
+	Index index = make_index(CONTENT_SERIAL, HT_WIDTH64);
+	Index other = make_index(CONTENT_SERIAL, HT_WIDTH64);
 
 	expect(sync_index(&old, &index) == HP_OK, "sync");
 	expect(sync_begin(&old_in_sync, &other) == HP_OK, "sync");
@@ -408,11 +416,11 @@ test_generations(void)
 static void
 test_many_clients(void)
 {
-	static int	sockets[1100];
-	Connection	first = connect_client(GENERATION);
-	Connection	one;
-	int			many = (int) sysconf(_SC_OPEN_MAX) - 50;
-	int			ended = 0;
+	static int sockets[1100];
+	Connection first = connect_client(GENERATION);
+	Connection one;
+	int many = (int) sysconf(_SC_OPEN_MAX) - 50;
+	int ended = 0;
 
 	if (many > 1100)
 		many = 1100;
@@ -425,7 +433,7 @@ test_many_clients(void)
 	}
 	for (int i = 0; i < many; i++)
 	{
-		HpRequest	hello = make_hello(GENERATION);
+		HpRequest hello = make_hello(GENERATION);
 
 		one.socket = sockets[i];
 		ended += ask_status(&one, &hello, NULL) == CONNECTION_ENDED;
@@ -437,7 +445,7 @@ test_many_clients(void)
 	/* The daemon may not have noticed the ends of connections yet. */
 	for (int i = 0; i < 1000; i++)
 	{
-		HpRequest	hello = make_hello(GENERATION);
+		HpRequest hello = make_hello(GENERATION);
 
 		one = open_connection();
 		ended = ask_status(&one, &hello, NULL) == CONNECTION_ENDED;
@@ -453,7 +461,7 @@ test_many_clients(void)
 static int
 finish(void)
 {
-	int			status = tap_finish();
+	int status = tap_finish();
 
 	if (status != 0)
 		print_log();
@@ -465,7 +473,8 @@ main(int argc, char **argv)
 {
 	if (argc < 2)
 	{
-		fprintf(stderr, "usage: %s DAEMON [host | cuda | two-hosts | two-cudas | faulty [SEED]]\n", argv[0]);
+		fprintf(stderr, "usage: %s DAEMON [host | cuda | two-hosts | two-cudas | faulty [SEED]]\n",
+				argv[0]);
 		return 2;
 	}
 	if (argc > 2 && strstr(argv[2], "cuda") != NULL)

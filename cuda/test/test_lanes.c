@@ -4,8 +4,9 @@
  *
  * usage: test_lanes DAEMON [SEED]
  *
- * DAEMON has the device of faulty.cc, whose searches take as long as the environment says, and which ends the daemon
- * if a search meets a change, or memory is freed that a search uses.  test_devices has random copies of many clients.
+ * DAEMON has the device of faulty.cc, whose searches take as long as the environment says, and
+ * which ends the daemon if a search meets a change, or memory is freed that a search uses.
+ * test_devices has random copies of many clients.
  */
 #define _GNU_SOURCE
 #include "test_lanes.h"
@@ -22,8 +23,9 @@
 
 static Daemon daemon_process;
 
-static const char *const faults[] = {"FAULT_SLOW", "FAULT_HANG", "FAULT_LANE", "FAULT_DEVICE", "FAULT_BATCH", "FAULT_ROOM",
-"FAULT_TOGETHER", "FAULT_PARTIES", "HARMONIA_LANES"};
+static const char *const faults[] = {"FAULT_SLOW",     "FAULT_HANG",    "FAULT_LANE",
+									 "FAULT_DEVICE",   "FAULT_BATCH",   "FAULT_ROOM",
+									 "FAULT_TOGETHER", "FAULT_PARTIES", "HARMONIA_LANES"};
 
 void
 start(const char *memory)
@@ -37,17 +39,18 @@ start(const char *memory)
 void
 stop(void)
 {
-	int			status = stop_daemon(&daemon_process);
+	int status = stop_daemon(&daemon_process);
 
-	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x", status);
+	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x",
+		   status);
 }
 
 /* A search for all entries of an index of 64-bit keys. */
 static HpRequest
 make_search_all(const Connection *client, const Index *index)
 {
-	HpRequest	request = make_search(client, index, 0);
-	uint64_t	high = UINT64_MAX;
+	HpRequest request = make_search(client, index, 0);
+	uint64_t high = UINT64_MAX;
 
 	request.search.is_range = 1;
 	request.search.high_at = 64;
@@ -64,24 +67,27 @@ check_version(const Connection *client, const Index *index, const HpReply *reply
 {
 	const uint64_t *tids = (const uint64_t *) (client->staging + (1 << 20));
 
-	expect(reply->status == HP_OK && reply->hits == (uint64_t) index->model.count, "status %u, %d hits", reply->status,
-		   (int) reply->hits);
+	expect(reply->status == HP_OK && reply->hits == (uint64_t) index->model.count,
+		   "status %u, %d hits", reply->status, (int) reply->hits);
 	for (int i = 0; i < index->model.count && !failed(); i++)
 		expect(tids[i] == version, "version %d and not %d", (int) tids[i], (int) version);
 }
 
-/* Send the same request for each client, wait for the replies, and return how long that took, in ms. */
+/*
+ * Send the same request for each client, wait for the replies, and return how long that took, in
+ * ms.
+ */
 static double
 search_at_once(const Connection *clients, int n, const HpRequest *request, HpStatus status)
 {
-	double		begin = now_ms();
-	HpReply		reply;
+	double begin = now_ms();
+	HpReply reply;
 
 	for (int i = 0; i < n; i++)
 		expect(send_request(&clients[i], request), "send");
 	for (int i = 0; i < n && !failed(); i++)
-		expect(receive_reply(&clients[i], &reply) && reply.status == status, "client %d: status %u, %s", i,
-			   reply.status, reply.text);
+		expect(receive_reply(&clients[i], &reply) && reply.status == status,
+			   "client %d: status %u, %s", i, reply.status, reply.text);
 	return now_ms() - begin;
 }
 
@@ -103,9 +109,9 @@ close_connections(Connection *clients, int n)
 static uint64_t
 kept_memory(void)
 {
-	Connection	client = open_connection();
-	HpRequest	hello = make_hello(GENERATION);
-	HpReply		reply;
+	Connection client = open_connection();
+	HpRequest hello = make_hello(GENERATION);
+	HpReply reply;
 
 	expect(ask(&client, &hello, &reply) && reply.status == HP_OK, "hello");
 	close_connection(&client);
@@ -120,12 +126,12 @@ test_beside(void)
 
 	for (int i = 0; i < 4; i++)
 	{
-		Connection	clients[3];
-		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-		HpRequest	request;
-		HpReply		reply;
-		double		two;
-		double		three;
+		Connection clients[3];
+		Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+		HpRequest request;
+		HpReply reply;
+		double two;
+		double three;
 
 		setenv("FAULT_SLOW", "300", 1);
 		if (lanes[i] != NULL)
@@ -139,7 +145,8 @@ test_beside(void)
 		two = search_at_once(clients, 2, &request, HP_OK);
 		three = search_at_once(clients, 3, &request, HP_OK);
 		expect(i == 0 ? two >= 590 : two < 550, "%d lanes: two searches took %.0f ms", i, two);
-		expect(i == 3 ? three < 550 : three >= 590, "%d lanes: three searches took %.0f ms", i, three);
+		expect(i == 3 ? three < 550 : three >= 590, "%d lanes: three searches took %.0f ms", i,
+			   three);
 		expect(ask(&clients[0], &request, &reply), "search");
 		for (int client = 0; client < 3; client++)
 			check_version(&clients[client], &index, &reply, 1);
@@ -154,12 +161,12 @@ test_beside(void)
 static void
 test_sync(void)
 {
-	Connection	readers[3];
-	Connection	writer;
-	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	HpRequest	request;
-	HpReply		reply;
-	double		begin;
+	Connection readers[3];
+	Connection writer;
+	Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpRequest request;
+	HpReply reply;
+	double begin;
 
 	setenv("FAULT_SLOW", "400", 1);
 	start("--memory=64");
@@ -180,8 +187,10 @@ test_sync(void)
 		expect(sync_begin(&writer, &index) == HP_OK, "begin");
 
 		/* It begins on a lane that is free. */
-		expect(version > 2 || now_ms() - begin < 250, "the sync began after %.0f ms", now_ms() - begin);
-		expect(send_request(&readers[2], &request) && is_silent(&readers[2]), "a search during a sync");
+		expect(version > 2 || now_ms() - begin < 250, "the sync began after %.0f ms",
+			   now_ms() - begin);
+		expect(send_request(&readers[2], &request) && is_silent(&readers[2]),
+			   "a search during a sync");
 		expect(sync_blocks(&writer, &index) == HP_OK, "blocks");
 		expect(now_ms() - begin >= 390, "blocks were written after %.0f ms", now_ms() - begin);
 		expect(is_silent(&readers[2]), "a search during a sync");
@@ -217,8 +226,8 @@ static Index searched;
 static void
 run_reader(void)
 {
-	Connection	client = connect_client(GENERATION);
-	HpRequest	request = make_search_all(&client, &searched);
+	Connection client = connect_client(GENERATION);
+	HpRequest request = make_search_all(&client, &searched);
 
 	while (ask_status(&client, &request, NULL) == HP_OK)
 		;
@@ -233,10 +242,10 @@ test_turns(void)
 	{
 		READERS = 6
 	};
-	pid_t		readers[READERS];
-	Connection	writer;
-	double		longest = 0;
-	HpReply		reply;
+	pid_t readers[READERS];
+	Connection writer;
+	double longest = 0;
+	HpReply reply;
 
 	setenv("FAULT_SLOW", "30", 1);
 	setenv("FAULT_ROOM", "1000000", 1);
@@ -254,8 +263,8 @@ test_turns(void)
 	usleep(200000);
 	for (uint32_t i = 1; i <= 10 && !failed(); i++)
 	{
-		HpRequest	drop = {.operation = HP_DROP, .index = {.build_id = i}};
-		double		begin = now_ms();
+		HpRequest drop = {.operation = HP_DROP, .index = {.build_id = i}};
+		double begin = now_ms();
 
 		expect(make_copy(&writer, i, 10, &reply) == HP_OK, "a copy");
 		expect(make_copy(&writer, i, 100, &reply) == HP_OK, "a copy that grows");
@@ -269,8 +278,12 @@ test_turns(void)
 	expect(kept_memory() == 1, "%d copies", (int) kept_memory());
 	for (uint32_t i = 100; i < 105 && !failed(); i++)
 	{
-		HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64, .index = {.build_id = i}};
-		Connection	broken = connect_client(GENERATION);
+		HpRequest request = {.operation = HP_SYNC_BEGIN,
+							 .create = 1,
+							 .width = HT_WIDTH64,
+							 .fanout = 64,
+							 .index = {.build_id = i}};
+		Connection broken = connect_client(GENERATION);
 
 		expect(ask_status(&broken, &request, NULL) == HP_OK && kept_memory() == 2, "a new copy");
 		close_connection(&broken);
@@ -279,7 +292,7 @@ test_turns(void)
 	}
 	for (int i = 0; i < READERS; i++)
 	{
-		int			status;
+		int status;
 
 		kill(readers[i], SIGKILL);
 		waitpid(readers[i], &status, 0);
@@ -297,14 +310,14 @@ find_hanging(const Connection *clients, const HpRequest *request)
 {
 	for (int round = 0; round < 1000; round++)
 	{
-		int			hangs = -1;
+		int hangs = -1;
 
 		for (int i = 0; i < 3; i++)
 			expect(send_request(&clients[i], request), "send");
 		for (int i = 0; i < 3; i++)
 		{
 			struct pollfd polled = {clients[i].socket, POLLIN, 0};
-			HpReply		reply;
+			HpReply reply;
 
 			if (poll(&polled, 1, 400) == 0)
 				hangs = i;
@@ -325,13 +338,13 @@ test_hang(void)
 
 	for (int lane = 0; lane < 2; lane++)
 	{
-		Connection	clients[3];
-		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-		HpRequest	request;
-		HpReply		reply;
+		Connection clients[3];
+		Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+		HpRequest request;
+		HpReply reply;
 		struct pollfd polled;
-		double		begin;
-		int			hangs;
+		double begin;
+		int hangs;
 
 		setenv("FAULT_HANG", "2000", 1);
 		setenv("FAULT_LANE", lanes[lane], 1);
@@ -347,13 +360,15 @@ test_hang(void)
 		begin = now_ms();
 		expect(send(daemon_process.control, "", 1, MSG_NOSIGNAL) == 1, "ping");
 		for (int i = 0; i < 10; i++)
-			expect(ask(&clients[(hangs + 1) % 3], &request, &reply) && reply.status == HP_OK, "the other lane");
+			expect(ask(&clients[(hangs + 1) % 3], &request, &reply) && reply.status == HP_OK,
+				   "the other lane");
 		expect(now_ms() - begin < 1000, "the other lane waits for the one that hangs");
-		polled = (struct pollfd) {daemon_process.control, POLLIN, 0};
+		polled = (struct pollfd){daemon_process.control, POLLIN, 0};
 		expect(poll(&polled, 1, 200) == 0, "the ping is answered though a lane hangs");
 		expect(receive_reply(&clients[hangs], &reply) && reply.status == HP_OK, "reply");
-		expect(poll(&polled, 1, 1000) == 1 &&
-			   recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply), "the ping is not answered");
+		expect(poll(&polled, 1, 1000) == 1 && recv(daemon_process.control, &reply, sizeof(reply),
+												   MSG_WAITALL) == sizeof(reply),
+			   "the ping is not answered");
 		close_connections(clients, 3);
 		stop();
 		free_index(&index);
@@ -369,11 +384,11 @@ test_failure(void)
 
 	for (int lane = 0; lane < 2; lane++)
 	{
-		Connection	clients[2];
-		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
-		HpRequest	request;
-		bool		fails = false;
-		int			status;
+		Connection clients[2];
+		Index index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+		HpRequest request;
+		bool fails = false;
+		int status;
 
 		setenv("FAULT_DEVICE", "1000", 1);
 		setenv("FAULT_LANE", lanes[lane], 1);
@@ -384,7 +399,7 @@ test_failure(void)
 			request = make_search_all(&clients[i], &index);
 		for (int round = 0; round < 100000 && !fails; round++)
 		{
-			HpReply		reply;
+			HpReply reply;
 
 			for (int i = 0; i < 2; i++)
 				send_request(&clients[i], &request);
@@ -393,7 +408,8 @@ test_failure(void)
 		}
 		expect(fails, "the lane does not fail");
 		status = wait_daemon(&daemon_process);
-		expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "the daemon ends with status %#x", status);
+		expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "the daemon ends with status %#x",
+			   status);
 		close(daemon_process.control);
 		close_connections(clients, 2);
 		free_index(&index);
@@ -404,9 +420,9 @@ test_failure(void)
 	start("--memory=64");
 	expect(daemon_process.ready.devices == 1, "%u devices", daemon_process.ready.devices);
 	{
-		Connection	clients[2];
-		HpReply		reply;
-		HpRequest	request = {.operation = HP_SEARCH, .index = {.build_id = 1}};
+		Connection clients[2];
+		HpReply reply;
+		HpRequest request = {.operation = HP_SEARCH, .index = {.build_id = 1}};
 
 		connect_clients(clients, 2);
 		expect(make_copy(&clients[0], 1, 10, &reply) == HP_OK, "a copy");
@@ -427,7 +443,7 @@ test_failure(void)
 static HpRequest
 make_batch(uint32_t number, uint32_t probes)
 {
-	HpRequest	request = {.operation = HP_SEARCH, .index = {.build_id = number}};
+	HpRequest request = {.operation = HP_SEARCH, .index = {.build_id = number}};
 
 	request.search.count = probes;
 	return request;
@@ -437,9 +453,9 @@ make_batch(uint32_t number, uint32_t probes)
 static void
 test_gone(void)
 {
-	Connection	clients[2];
-	HpReply		reply;
-	HpRequest	request = make_batch(1, 2000);
+	Connection clients[2];
+	HpReply reply;
+	HpRequest request = make_batch(1, 2000);
 
 	setenv("FAULT_SLOW", "900", 1);
 	setenv("FAULT_BATCH", "1000", 1);
@@ -447,8 +463,8 @@ test_gone(void)
 	start("--memory=64");
 	for (int round = 0; round < 6 && !failed(); round++)
 	{
-		Connection	other = connect_client(GENERATION);
-		double		begin;
+		Connection other = connect_client(GENERATION);
+		double begin;
 
 		connect_clients(clients, 2);
 		if (round == 0)
@@ -460,8 +476,10 @@ test_gone(void)
 		close_connection(&clients[0]);
 		usleep(50000);
 		close_connection(&clients[1]);
-		expect(ask(&other, &(HpRequest) {.operation = HP_DROP, .index = {.build_id = 2}}, &reply), "a request");
-		expect(now_ms() - begin < 700, "searches ended %.0f ms after their clients", now_ms() - begin);
+		expect(ask(&other, &(HpRequest){.operation = HP_DROP, .index = {.build_id = 2}}, &reply),
+			   "a request");
+		expect(now_ms() - begin < 700, "searches ended %.0f ms after their clients",
+			   now_ms() - begin);
 		close_connection(&other);
 	}
 	stop();
@@ -472,9 +490,9 @@ test_gone(void)
 static void
 test_no_memory(void)
 {
-	Connection	clients[4];
-	HpReply		reply;
-	HpRequest	request;
+	Connection clients[4];
+	HpReply reply;
+	HpRequest request;
 
 	setenv("FAULT_SLOW", "20", 1);
 	setenv("FAULT_BATCH", "1000", 1);
@@ -499,16 +517,19 @@ test_no_memory(void)
 	report("no memory for two batches at once");
 }
 
-/* What both lanes keep for batches is within the limit; where it would not be, they work in turns for a while. */
+/*
+ * What both lanes keep for batches is within the limit; where it would not be, they work in turns
+ * for a while.
+ */
 static void
 test_limit(void)
 {
-	Connection	clients[2];
-	HpReply		reply;
-	HpRequest	large = make_batch(1, 2500);
-	HpRequest	small = make_batch(1, 1);
-	uint64_t	most;
-	bool		beside = false;
+	Connection clients[2];
+	HpReply reply;
+	HpRequest large = make_batch(1, 2500);
+	HpRequest small = make_batch(1, 1);
+	uint64_t most;
+	bool beside = false;
 
 	setenv("FAULT_SLOW", "20", 1);
 	setenv("FAULT_BATCH", "1000", 1);
@@ -521,8 +542,10 @@ test_limit(void)
 	{
 		search_at_once(clients, 2, &large, HP_OK);
 		expect(kept_memory() <= most + 1, "%d bytes are kept", (int) kept_memory());
-		expect(i == 0 || kept_memory() == 2500000 + 1, "memory is freed though one lane's fits: %d", (int) kept_memory());
-		expect(i == 0 || search_at_once(clients, 2, &small, HP_OK) >= 40, "lanes do not work in turns");
+		expect(i == 0 || kept_memory() == 2500000 + 1, "memory is freed though one lane's fits: %d",
+			   (int) kept_memory());
+		expect(i == 0 || search_at_once(clients, 2, &small, HP_OK) >= 40,
+			   "lanes do not work in turns");
 	}
 
 	/* Small batches fit beside each other, which is tried again at some time. */
@@ -530,13 +553,18 @@ test_limit(void)
 		beside = search_at_once(clients, 2, &small, HP_OK) < 36;
 	expect(beside, "lanes work in turns for ever");
 
-	/* One lane has the memory of its large batch; that of the other one has room beside it.  A copy takes both. */
+	/*
+	 * One lane has the memory of its large batch; that of the other one has room beside it.  A copy
+	 * takes both.
+	 */
 	large = make_batch(1, 1000);
 	for (int i = 0; i < 3; i++)
 		search_at_once(clients, 2, &large, HP_OK);
 	expect(kept_memory() == 3500000 + 1, "%d bytes are kept", (int) kept_memory());
-	expect(make_copy(&clients[0], 2, 400, &reply) == HP_OK && reply.copies == 2, "a copy in place of batches");
-	expect(kept_memory() <= most - reply.copy_memory + 2, "%d bytes are kept beside a copy", (int) kept_memory());
+	expect(make_copy(&clients[0], 2, 400, &reply) == HP_OK && reply.copies == 2,
+		   "a copy in place of batches");
+	expect(kept_memory() <= most - reply.copy_memory + 2, "%d bytes are kept beside a copy",
+		   (int) kept_memory());
 	close_connections(clients, 2);
 	stop();
 	report("the limit of memory, with batches of both lanes");
@@ -551,21 +579,22 @@ test_limit(void)
 static long
 count_waits(void)
 {
-	char		path[300];
-	DIR		   *folder;
-	long		sum = 0;
-	long		most = 0;
+	char path[300];
+	DIR *folder;
+	long sum = 0;
+	long most = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int) daemon_process.pid);
 	folder = opendir(path);
 	expect(folder != NULL, "%s", path);
 	for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
 	{
-		char		line[200];
-		long		waits;
-		FILE	   *status;
+		char line[200];
+		long waits;
+		FILE *status;
 
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int) daemon_process.pid, entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int) daemon_process.pid,
+				 entry->d_name);
 		status = entry->d_name[0] != '.' ? fopen(path, "r") : NULL;
 		while (status != NULL && fgets(line, sizeof(line), status) != NULL)
 		{
@@ -590,10 +619,10 @@ test_one_client(void)
 	{
 		SEARCHES = 2000
 	};
-	Connection	clients[2];
-	HpReply		reply;
-	HpRequest	request = make_batch(1, 1);
-	long		waits;
+	Connection clients[2];
+	HpReply reply;
+	HpRequest request = make_batch(1, 1);
+	long waits;
 
 	start("--memory=64");
 	connect_clients(clients, 2);
@@ -615,7 +644,7 @@ test_one_client(void)
 int
 main(int argc, char **argv)
 {
-	int			status;
+	int status;
 
 	if (argc < 2)
 	{

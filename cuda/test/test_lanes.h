@@ -7,9 +7,12 @@
 
 #include "index.h"
 
-#define GENERATION	UINT64_C(0x123456789ABCDEF0)
+#define GENERATION UINT64_C(0x123456789ABCDEF0)
 
-/* Start a daemon, and forget the faults that were set for it; stop it, and expect that it ends as it should. */
+/*
+ * Start a daemon, and forget the faults that were set for it; stop it, and expect that it ends as
+ * it should.
+ */
 extern void start(const char *memory);
 extern void stop(void);
 
@@ -21,4 +24,4 @@ extern void test_parties(void);
 extern void test_failing_parties(void);
 extern void test_slow_members(void);
 
-#endif							/* HARMONIA_TEST_LANES_H */
+#endif /* HARMONIA_TEST_LANES_H */

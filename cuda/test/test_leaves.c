@@ -15,29 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES		4000
-#define KEYS		1500
-#define BLOCKS		6000
-#define PER_LEAF	40
+#define ENTRIES 4000
+#define KEYS 1500
+#define BLOCKS 6000
+#define PER_LEAF 40
 
 typedef struct Cut
 {
-	int			start;			/* number of the first entry */
-	HtEntry		low;
-	uint32_t	block;
-	bool		is_new;
+	int start; /* number of the first entry */
+	HtEntry low;
+	uint32_t block;
+	bool is_new;
 } Cut;
 
 static HdDevice *device;
 static HdKind kind = HD_HOST;
 
 static HtEntry entries[ENTRIES];
-static int	entry_count;
+static int entry_count;
 static uint32_t expected[KEYS]; /* entries of each key */
-static Cut	cuts[ENTRIES];
-static int	cut_count;
+static Cut cuts[ENTRIES];
+static int cut_count;
 static uint32_t free_blocks[BLOCKS];
-static int	free_count;
+static int free_count;
 
 static int
 cut_end(int i)
@@ -49,7 +49,8 @@ static void
 make_entries(void)
 {
 	for (int i = 0; i < ENTRIES; i++)
-		entries[i] = make_entry((uint64_t) (rnd_below(4) ? rnd_below(KEYS) : rnd_below(20)), 1 + (rnd() >> 40));
+		entries[i] = make_entry((uint64_t) (rnd_below(4) ? rnd_below(KEYS) : rnd_below(20)),
+								1 + (rnd() >> 40));
 	entry_count = sort_entries(entries, ENTRIES);
 	memset(expected, 0, sizeof(expected));
 	for (int i = 0; i < entry_count; i++)
@@ -64,8 +65,8 @@ make_entries(void)
 static uint32_t
 take_block(void)
 {
-	int			i = rnd_below(free_count);
-	uint32_t	block = free_blocks[i];
+	int i = rnd_below(free_count);
+	uint32_t block = free_blocks[i];
 
 	free_blocks[i] = free_blocks[--free_count];
 	return block;
@@ -81,7 +82,7 @@ replace_cuts(int from, int to, const int *starts, int count)
 	cut_count += count - (to - from);
 	for (int i = 0; i < count; i++)
 	{
-		Cut		   *cut = &cuts[from + i];
+		Cut *cut = &cuts[from + i];
 
 		/* Any bound above the entry before may be the low one. */
 		cut->start = starts[i];
@@ -97,8 +98,8 @@ replace_cuts(int from, int to, const int *starts, int count)
 static void
 split(int i)
 {
-	int			length = cut_end(i) - cuts[i].start;
-	int			start = cuts[i].start + 1 + (length > 2 ? rnd_below(length - 1) : 0);
+	int length = cut_end(i) - cuts[i].start;
+	int start = cuts[i].start + 1 + (length > 2 ? rnd_below(length - 1) : 0);
 
 	if (length < 2)
 		return;
@@ -110,12 +111,12 @@ split(int i)
 static void
 move(int from, int to)
 {
-	static int	starts[ENTRIES];
-	int			start = from < cut_count ? cuts[from].start : 0;
-	int			end = to > from ? cut_end(to - 1) : entry_count;
-	int			longest = 1 + rnd_below(PER_LEAF);
-	int			count = 0;
-	HtEntry		low = from < cut_count ? cuts[from].low : make_entry(0, 0);
+	static int starts[ENTRIES];
+	int start = from < cut_count ? cuts[from].start : 0;
+	int end = to > from ? cut_end(to - 1) : entry_count;
+	int longest = 1 + rnd_below(PER_LEAF);
+	int count = 0;
+	HtEntry low = from < cut_count ? cuts[from].low : make_entry(0, 0);
 
 	for (; start < end; start += 1 + rnd_below(longest))
 		starts[count++] = start;
@@ -132,10 +133,11 @@ write_pages(HdIndex *index, HtWidth width)
 
 	for (int i = 0; i < cut_count; i++)
 	{
-		int			n = cut_end(i) - cuts[i].start;
+		int n = cut_end(i) - cuts[i].start;
 
 		numbers[i] = cuts[i].block;
-		ht_leaf_fill(pages[i], model_shape(width, &entries[cuts[i].start], n), &entries[cuts[i].start], n);
+		ht_leaf_fill(pages[i], model_shape(width, &entries[cuts[i].start], n),
+					 &entries[cuts[i].start], n);
 	}
 	expect(hd_index_write(index, numbers, pages, (uint32_t) cut_count) == HD_OK, "write");
 }
@@ -146,22 +148,22 @@ change_list(HdIndex *index, bool whole)
 {
 	static HdLeaf all[ENTRIES];
 	static HdNewLeaf added[ENTRIES];
-	uint32_t	count = 0;
-	int			again = rnd_below(3) * rnd_below(30);
-	HdStatus	status;
+	uint32_t count = 0;
+	int again = rnd_below(3) * rnd_below(30);
+	HdStatus status;
 
 	for (int i = 0; i < cut_count; i++)
 	{
-		bool		last = i + 1 == cut_count;
+		bool last = i + 1 == cut_count;
 
-		all[i] = (HdLeaf) {cuts[i].low, cuts[i].block};
+		all[i] = (HdLeaf){cuts[i].low, cuts[i].block};
 		if (cuts[i].is_new || (again > 0 && rnd_below(again) == 0))
-			added[count++] = (HdNewLeaf) {cuts[i].low, last ? make_entry(0, 0) : cuts[i + 1].low,
-				cuts[i].block, last};
+			added[count++] = (HdNewLeaf){cuts[i].low, last ? make_entry(0, 0) : cuts[i + 1].low,
+										 cuts[i].block, last};
 		cuts[i].is_new = false;
 	}
 	status = whole ? hd_index_set_leaves(index, all, (uint32_t) cut_count) :
-		hd_index_add_leaves(index, added, count);
+					 hd_index_add_leaves(index, added, count);
 	expect(status == HD_OK, "list: %s", hd_device_error(device));
 	if (!whole && rnd_below(5) == 0)
 		expect(hd_index_add_leaves(index, added, count) == HD_OK, "the same again");
@@ -170,12 +172,12 @@ change_list(HdIndex *index, bool whole)
 static void
 search_all(HdIndex *index, HtWidth width)
 {
-	uint64_t	keys[KEYS];
-	char		packed[KEYS * sizeof(uint64_t)];
-	uint32_t	counts[KEYS] = {0};
-	uint64_t	sum = 0;
-	HdBatch		batch;
-	HdResult	result;
+	uint64_t keys[KEYS];
+	char packed[KEYS * sizeof(uint64_t)];
+	uint32_t counts[KEYS] = {0};
+	uint64_t sum = 0;
+	HdBatch batch;
+	HdResult result;
 
 	for (int i = 0; i < KEYS; i++)
 	{
@@ -197,14 +199,14 @@ search_all(HdIndex *index, HtWidth width)
 	free(batch.probes);
 	free(batch.tids);
 	for (int i = 0; i < KEYS && !failed(); i++)
-		expect(counts[i] == expected[i], "key %d: %u entries instead of %u in %d leaves", i, counts[i],
-			   expected[i], cut_count);
+		expect(counts[i] == expected[i], "key %d: %u entries instead of %u in %d leaves", i,
+			   counts[i], expected[i], cut_count);
 }
 
 static void
 change(void)
 {
-	int			from;
+	int from;
 
 	if (cut_count == 0)
 		move(0, 0);
@@ -227,7 +229,7 @@ change(void)
 static void
 test_changes(HtWidth width, int fanout)
 {
-	HdIndex    *index;
+	HdIndex *index;
 
 	make_entries();
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
@@ -246,7 +248,7 @@ test_changes(HtWidth width, int fanout)
 static void
 expect_refused(HdIndex *index, HdNewLeaf first, HdNewLeaf second, const char *what)
 {
-	HdNewLeaf	list[2] = {first, second};
+	HdNewLeaf list[2] = {first, second};
 
 	expect(hd_index_add_leaves(index, list, 2) == HD_INVALID, "%s", what);
 }
@@ -254,19 +256,25 @@ expect_refused(HdIndex *index, HdNewLeaf first, HdNewLeaf second, const char *wh
 static void
 test_mistakes(void)
 {
-	HdIndex    *index;
-	HdNewLeaf	good = {{0, 0}, {10, 0}, 0, 0};
-	HdNewLeaf	many[4] = {{{1, 0}, {2, 0}, 0, 0}, {{2, 0}, {3, 0}, 0, 0}, {{3, 0}, {4, 0}, 0, 0}, {{4, 0}, {0, 0}, 0, 1}};
+	HdIndex *index;
+	HdNewLeaf good = {{0, 0}, {10, 0}, 0, 0};
+	HdNewLeaf many[4] = {{{1, 0}, {2, 0}, 0, 0},
+						 {{2, 0}, {3, 0}, 0, 0},
+						 {{3, 0}, {4, 0}, 0, 0},
+						 {{4, 0}, {0, 0}, 0, 1}};
 
 	expect(hd_index_create(device, HT_WIDTH32, 8, &index) == HD_OK, "create");
 	expect(hd_index_reserve(index, 3, false) == HD_OK, "reserve");
-	expect_refused(index, good, (HdNewLeaf) {{9, 0}, {20, 0}, 1, 0}, "overlap");
-	expect_refused(index, good, (HdNewLeaf) {{9, UINT64_MAX}, {20, 0}, 1, 0}, "overlap");
-	expect_refused(index, good, (HdNewLeaf) {{10, 0}, {10, 0}, 1, 0}, "no room between the bounds");
-	expect_refused(index, good, (HdNewLeaf) {{10, 0}, {20, 0}, 3, 0}, "block beyond");
-	expect_refused(index, good, (HdNewLeaf) {{10, 0}, {UINT64_C(1) << 32, 0}, 1, 0}, "too wide a high key");
-	expect_refused(index, good, (HdNewLeaf) {{UINT64_C(1) << 32, 0}, {0, 0}, 1, 1}, "too wide a low key");
-	expect_refused(index, (HdNewLeaf) {{0, 0}, {0, 0}, 0, 1}, (HdNewLeaf) {{10, 0}, {20, 0}, 1, 0}, "two last leaves");
+	expect_refused(index, good, (HdNewLeaf){{9, 0}, {20, 0}, 1, 0}, "overlap");
+	expect_refused(index, good, (HdNewLeaf){{9, UINT64_MAX}, {20, 0}, 1, 0}, "overlap");
+	expect_refused(index, good, (HdNewLeaf){{10, 0}, {10, 0}, 1, 0}, "no room between the bounds");
+	expect_refused(index, good, (HdNewLeaf){{10, 0}, {20, 0}, 3, 0}, "block beyond");
+	expect_refused(index, good, (HdNewLeaf){{10, 0}, {UINT64_C(1) << 32, 0}, 1, 0},
+				   "too wide a high key");
+	expect_refused(index, good, (HdNewLeaf){{UINT64_C(1) << 32, 0}, {0, 0}, 1, 1},
+				   "too wide a low key");
+	expect_refused(index, (HdNewLeaf){{0, 0}, {0, 0}, 0, 1}, (HdNewLeaf){{10, 0}, {20, 0}, 1, 0},
+				   "two last leaves");
 	expect(hd_index_add_leaves(index, many, 4) == HD_INVALID, "more leaves than blocks");
 	expect(hd_index_add_leaves(index, many, 3) == HD_OK, "as many leaves as blocks");
 	expect(hd_index_add_leaves(index, many + 3, 1) == HD_INVALID, "one more");

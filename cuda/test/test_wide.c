@@ -12,24 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ENTRIES		20000
-#define MAX_LEAVES		400
-#define GUARD			UINT64_C(0xA5A5A5A5A5A5A5A5)
-#define PINNED_SIZE		327680
+#define MAX_ENTRIES 20000
+#define MAX_LEAVES 400
+#define GUARD UINT64_C(0xA5A5A5A5A5A5A5A5)
+#define PINNED_SIZE 327680
 
 typedef enum Content
 {
 	RANDOM_KEYS,
-	TENANTS,					/* few high words, serial low ones */
-	SERIAL,						/* leaves of 16 and 32 bits */
-	FEW_KEYS,					/* runs of equal keys over several leaves */
-	ENDS,						/* mostly the least and the greatest key */
+	TENANTS,  /* few high words, serial low ones */
+	SERIAL,   /* leaves of 16 and 32 bits */
+	FEW_KEYS, /* runs of equal keys over several leaves */
+	ENDS,     /* mostly the least and the greatest key */
 	CONTENTS
 } Content;
 
-static const char *const content_names[CONTENTS] = {
-	"random keys", "tenants", "serial keys", "few keys", "least and greatest keys"
-};
+static const char *const content_names[CONTENTS] = {"random keys", "tenants", "serial keys",
+													"few keys", "least and greatest keys"};
 
 static const int classes[] = {0, 16, 32, 64, 96, 128};
 
@@ -48,12 +47,12 @@ compare_hits(const void *a, const void *b)
 }
 
 static HtEntry128 entries[MAX_ENTRIES];
-static int	entry_count;
+static int entry_count;
 
 static HtKey128
 make_key(const uint64_t *words)
 {
-	HtKey128	key;
+	HtKey128 key;
 
 	memcpy(&key, words, sizeof(key));
 	return key;
@@ -62,7 +61,7 @@ make_key(const uint64_t *words)
 static HtKey128
 content_key(Content content)
 {
-	uint64_t	words[2] = {rnd(), rnd()};
+	uint64_t words[2] = {rnd(), rnd()};
 
 	switch (content)
 	{
@@ -98,12 +97,12 @@ compare_entries_128(const void *a, const void *b)
 static int
 rank_of(HtKey128 key, bool equal)
 {
-	int			low = 0;
-	int			high = entry_count;
+	int low = 0;
+	int high = entry_count;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
 		if (entries[middle].key < key || (equal && entries[middle].key == key))
 			low = middle + 1;
@@ -118,11 +117,11 @@ make_index(Content content)
 {
 	static HdWideLeaf leaves[MAX_LEAVES];
 	static uint32_t blocks[MAX_LEAVES];
-	char	   *pages = allocate((size_t) MAX_LEAVES * HT_PAGE_SIZE);
-	HdIndex    *index;
-	uint32_t	leaf = 0;
-	int			n = 0;
-	int			from = 0;
+	char *pages = allocate((size_t) MAX_LEAVES * HT_PAGE_SIZE);
+	HdIndex *index;
+	uint32_t leaf = 0;
+	int n = 0;
+	int from = 0;
 
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
@@ -139,11 +138,11 @@ make_index(Content content)
 	/* Any number of entries, in any class that can store them. */
 	while (leaf < MAX_LEAVES && (from < n || leaf == 0))
 	{
-		int			here = rnd_below(160);
-		HtKey128	base = from < n ? entries[from].key : 0;
-		HtKey128	last;
+		int here = rnd_below(160);
+		HtKey128 base = from < n ? entries[from].key : 0;
+		HtKey128 last;
 		HtLeafShape128 shape;
-		int			class;
+		int class;
 
 		if (leaf == MAX_LEAVES - 1)
 			n = entry_count = from + (here < n - from ? here : n - from);
@@ -162,8 +161,9 @@ make_index(Content content)
 			HtLeafChange change;
 
 			memset(&change, 0, sizeof(change));
-			expect(ht_leaf_insert_128(pages + (size_t) leaf * HT_PAGE_SIZE, entries[from + i], &change) ==
-				   HT_INSERTED, "insert");
+			expect(ht_leaf_insert_128(pages + (size_t) leaf * HT_PAGE_SIZE, entries[from + i],
+									  &change) == HT_INSERTED,
+				   "insert");
 		}
 		blocks[leaf] = leaf;
 		memset(&leaves[leaf], 0, sizeof(leaves[leaf]));
@@ -174,11 +174,13 @@ make_index(Content content)
 		from += here;
 	}
 
-	expect(hd_index_create(device, HT_WIDTH128, (int[]) {8, 64, 128}[rnd_below(3)], &index) == HD_OK, "create");
+	expect(hd_index_create(device, HT_WIDTH128, (int[]){8, 64, 128}[rnd_below(3)], &index) == HD_OK,
+		   "create");
 	expect(hd_index_reserve(index, MAX_LEAVES, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, blocks, pages, leaf) == HD_OK, "write");
 	expect(hd_index_set_leaves(index, NULL, 0) == HD_INVALID, "leaves with narrow bounds");
-	expect(hd_index_set_wide_leaves(index, leaves, leaf) == HD_OK, "leaves: %s", hd_device_error(device));
+	expect(hd_index_set_wide_leaves(index, leaves, leaf) == HD_OK, "leaves: %s",
+		   hd_device_error(device));
 	free(pages);
 	return index;
 }
@@ -186,7 +188,7 @@ make_index(Content content)
 static HtKey128
 random_probe(Content content)
 {
-	HtKey128	key;
+	HtKey128 key;
 
 	if (entry_count == 0 || rnd_below(4) == 0)
 		return rnd_below(4) ? content_key(content) : content_key(RANDOM_KEYS);
@@ -197,11 +199,11 @@ random_probe(Content content)
 static void
 check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 {
-	HtKey128   *low = allocate(n * sizeof(HtKey128));
-	HtKey128   *high = allocate(n * sizeof(HtKey128));
-	HdBatch		batch;
-	HdResult	result;
-	uint64_t	expected = 0;
+	HtKey128 *low = allocate(n * sizeof(HtKey128));
+	HtKey128 *high = allocate(n * sizeof(HtKey128));
+	HdBatch batch;
+	HdResult result;
+	uint64_t expected = 0;
 
 	memset(&batch, 0, sizeof(batch));
 	for (uint32_t i = 0; i < n; i++)
@@ -209,7 +211,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 		low[i] = high[i] = random_probe(content);
 		if (ranges && rnd_below(4))
 		{
-			int			rank = rank_of(low[i], false) + rnd_below(20);
+			int rank = rank_of(low[i], false) + rnd_below(20);
 
 			high[i] = rank < entry_count ? entries[rank].key : ht_key_max_128(HT_WIDTH128);
 		}
@@ -219,14 +221,14 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 	batch.low = low;
 	batch.high = ranges ? high : NULL;
 	batch.count = n;
-	batch.psa_bits = (int[]) {HD_AUTOMATIC, HD_UNSORTED, 7, 20, 500}[rnd_below(5)];
-	batch.threads = ranges ? 0 : (int[]) {0, 0, 1, 2, 4, 8, 16, 32}[rnd_below(8)];
+	batch.psa_bits = (int[]){HD_AUTOMATIC, HD_UNSORTED, 7, 20, 500}[rnd_below(5)];
+	batch.threads = ranges ? 0 : (int[]){0, 0, 1, 2, 4, 8, 16, 32}[rnd_below(8)];
 	if (expected < 2000000)
 	{
-		HtHit	   *wanted = allocate((expected + 1) * sizeof(HtHit));
-		HtHit	   *found = allocate((expected + 1) * sizeof(HtHit));
-		uint64_t	hits = 0;
-		char	   *pinned = NULL;
+		HtHit *wanted = allocate((expected + 1) * sizeof(HtHit));
+		HtHit *found = allocate((expected + 1) * sizeof(HtHit));
+		uint64_t hits = 0;
+		char *pinned = NULL;
 
 		batch.room = expected;
 		if (n <= 300 && expected < 20000 && rnd_below(2))
@@ -249,38 +251,42 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 			batch.tids = allocate((expected + 1) * sizeof(uint64_t));
 		}
 		batch.tids[expected] = GUARD;
-		expect(hd_index_search(index, &batch, &result) == HD_OK, "pairs: %s", hd_device_error(device));
+		expect(hd_index_search(index, &batch, &result) == HD_OK, "pairs: %s",
+			   hd_device_error(device));
 		expect(result.hits == expected, "%llu hits, not %llu", (unsigned long long) result.hits,
 			   (unsigned long long) expected);
 		expect(batch.tids[expected] == GUARD, "wrote beyond the room");
 		for (uint32_t i = 0; i < n; i++)
 			for (int rank = rank_of(low[i], false);
 				 rank < entry_count && high[i] >= entries[rank].key; rank++)
-				wanted[hits++] = (HtHit) {entries[rank].tid, i, 0};
+				wanted[hits++] = (HtHit){entries[rank].tid, i, 0};
 		for (uint64_t i = 0; i < expected && !failed(); i++)
-			found[i] = (HtHit) {batch.tids[i], batch.probes[i], 0};
+			found[i] = (HtHit){batch.tids[i], batch.probes[i], 0};
 		qsort(wanted, expected, sizeof(HtHit), compare_hits);
 		if (!failed())
 			qsort(found, expected, sizeof(HtHit), compare_hits);
 		for (uint64_t i = 0; i < expected && !failed(); i++)
-			expect(compare_hits(&wanted[i], &found[i]) == 0, "hit %llu differs", (unsigned long long) i);
+			expect(compare_hits(&wanted[i], &found[i]) == 0, "hit %llu differs",
+				   (unsigned long long) i);
 
 		/* Each hit of a range has its key, which is that of an entry with its tid. */
 		if (ranges)
 		{
-			HtKey128   *keys = allocate((expected + 1) * sizeof(HtKey128));
+			HtKey128 *keys = allocate((expected + 1) * sizeof(HtKey128));
 
 			keys[expected] = GUARD;
 			batch.keys = keys;
 			batch.pinned = false;
-			expect(hd_index_search(index, &batch, &result) == HD_OK, "keys: %s", hd_device_error(device));
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "keys: %s",
+				   hd_device_error(device));
 			expect(result.hits == expected && keys[expected] == GUARD, "keys of other hits");
 			for (uint64_t i = 0; i < expected && !failed(); i++)
 			{
-				HtEntry128	entry = {keys[i], batch.tids[i]};
+				HtEntry128 entry = {keys[i], batch.tids[i]};
 
 				expect(bsearch(&entry, entries, (size_t) entry_count, sizeof(HtEntry128),
-							   compare_entries_128) != NULL && keys[i] >= low[batch.probes[i]] && high[batch.probes[i]] >= keys[i],
+							   compare_entries_128) != NULL &&
+						   keys[i] >= low[batch.probes[i]] && high[batch.probes[i]] >= keys[i],
 					   "the key of hit %llu is wrong", (unsigned long long) i);
 			}
 			batch.keys = NULL;
@@ -294,7 +300,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 			qsort(wanted, expected, sizeof(HtHit), compare_hits);
 			for (uint32_t i = 0; i < n; i++)
 			{
-				bool		before = false;
+				bool before = false;
 
 				for (uint32_t j = 0; j < i && !before && n < 1000; j++)
 					before = low[i] == low[j];
@@ -303,7 +309,8 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 			}
 			batch.distinct = true;
 			batch.threads = 0;
-			expect(hd_index_search(index, &batch, &result) == HD_OK, "distinct: %s", hd_device_error(device));
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "distinct: %s",
+				   hd_device_error(device));
 			expect(n >= 1000 || result.hits == hits, "%llu hits of distinct points, not %llu",
 				   (unsigned long long) result.hits, (unsigned long long) hits);
 		}
@@ -329,11 +336,11 @@ test_width(void)
 	{
 		for (int i = 0; i < 3; i++)
 		{
-			HdIndex    *index = make_index((Content) content);
+			HdIndex *index = make_index((Content) content);
 
 			for (int j = 0; j < 10 && !failed(); j++)
-				check_batch(index, (Content) content, 1 + (uint32_t) rnd_below(content == FEW_KEYS ? 40 : 300),
-							rnd_below(2));
+				check_batch(index, (Content) content,
+							1 + (uint32_t) rnd_below(content == FEW_KEYS ? 40 : 300), rnd_below(2));
 			if (i == 0 && content != FEW_KEYS && content != ENDS && !failed())
 			{
 				check_batch(index, (Content) content, 40000, false);
@@ -353,7 +360,8 @@ main(int argc, char **argv)
 	tap_start(argc - 1, argv + 1);
 	if (hd_device_open(kind, 0, &device) != HD_OK)
 	{
-		printf("Bail out! no device: %s\n", device == NULL ? "out of memory" : hd_device_error(device));
+		printf("Bail out! no device: %s\n",
+			   device == NULL ? "out of memory" : hd_device_error(device));
 		return 1;
 	}
 	test_width();

@@ -50,8 +50,7 @@ LEAF_FUNCTIONS(LeafFunctions_128, HtKey128, HtEntry128)
 
 /* In an integer of 8 bytes, the lowest n bytes are these. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error \
-	"tids are stored with their lowest byte first; this needs load_tid() and store_tid() for big-endian machines"
+#error "tids are stored lowest byte first: load_tid() and store_tid() need big-endian versions"
 #endif
 
 /* Compilers would not inline all of their many uses; bytes is a constant at each. */

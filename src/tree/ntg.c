@@ -22,8 +22,8 @@ int
 ht_ntg_steps(int children, int threads, int child)
 {
 	/* The key after the child decides; the last child has none. */
-	int			compared = child < children - 1 ? child + 1 : children - 1;
-	int			steps = 0;
+	int compared = child < children - 1 ? child + 1 : children - 1;
+	int steps = 0;
 
 	if (threads > 1)
 		return (compared + threads - 1) / threads;
@@ -35,24 +35,24 @@ ht_ntg_steps(int children, int threads, int child)
 double
 ht_ntg_warp_steps(const HtProfile *profile, int warp, int threads)
 {
-	uint32_t	together = profile->sorted ? 1 : (uint32_t) (warp / threads);
-	uint32_t	warps = 0;
-	uint64_t	total = 0;
+	uint32_t together = profile->sorted ? 1 : (uint32_t) (warp / threads);
+	uint32_t warps = 0;
+	uint64_t total = 0;
 
 	for (uint32_t first = 0; first < profile->queries; first += together, warps++)
 	{
-		uint32_t	end = first + together;
+		uint32_t end = first + together;
 
 		if (end > profile->queries)
 			end = profile->queries;
 		for (int level = 0; level < profile->levels; level++)
 		{
-			int			children = level == 0 ? profile->root_children : profile->fanout;
-			int			slowest = 0;
+			int children = level == 0 ? profile->root_children : profile->fanout;
+			int slowest = 0;
 
 			for (uint32_t query = first; query < end; query++)
 			{
-				int			child = profile->children[(size_t) query * profile->levels + level];
+				int child = profile->children[(size_t) query * profile->levels + level];
 
 				/* The last child that any of them takes has the most steps. */
 				slowest = child > slowest ? child : slowest;
@@ -66,13 +66,13 @@ ht_ntg_warp_steps(const HtProfile *profile, int warp, int threads)
 int
 ht_ntg_threads(const HtProfile *profile, int warp)
 {
-	int			best = 1;
-	double		least = ht_ntg_warp_steps(profile, warp, 1);
+	int best = 1;
+	double least = ht_ntg_warp_steps(profile, warp, 1);
 
 	/* As far as there is a key for each thread. */
 	for (int threads = 2; threads <= warp && threads < profile->fanout; threads *= 2)
 	{
-		double		steps = threads * ht_ntg_warp_steps(profile, warp, threads);
+		double steps = threads * ht_ntg_warp_steps(profile, warp, threads);
 
 		if (steps < least)
 		{

@@ -663,25 +663,25 @@ extern const HtSearch *ht_search(const char *name);
 /* The children that some queries take in the inner nodes. */
 typedef struct HtProfile
 {
-	int			fanout;
-	int			root_children;	/* so many at most are searched in the root */
-	int			levels;
-	uint32_t	queries;
-	const uint8_t *children;	/* children[query * levels + level], below fanout */
+	int fanout;
+	int root_children; /* so many at most are searched in the root */
+	int levels;
+	uint32_t queries;
+	const uint8_t *children; /* children[query * levels + level], below fanout */
 
 	/*
 	 * Queries are searched in key order, so that those of a warp take the same children, or nearly
-	 * so: each query here stands for a warp's.  Otherwise as many neighbours here as a warp has groups
-	 * are searched together.
+	 * so: each query here stands for a warp's.  Otherwise as many neighbours here as a warp has
+	 * groups are searched together.
 	 */
-	bool		sorted;
+	bool sorted;
 } HtProfile;
 
 /*
  * The number of steps that a group takes in a node to find a child: a thread alone halves the
  * node, several compare its keys front to back.
  */
-extern int	ht_ntg_steps(int children, int threads, int child);
+extern int ht_ntg_steps(int children, int threads, int child);
 
 /*
  * The average number of steps that a warp takes for as many queries as it has groups:
@@ -689,7 +689,9 @@ extern int	ht_ntg_steps(int children, int threads, int child);
  */
 extern double ht_ntg_warp_steps(const HtProfile *profile, int warp, int threads);
 
-/* The number of threads, a power of two, with which a warp takes the fewest steps for each query. */
-extern int	ht_ntg_threads(const HtProfile *profile, int warp);
+/*
+ * The number of threads, a power of two, with which a warp takes the fewest steps for each query.
+ */
+extern int ht_ntg_threads(const HtProfile *profile, int warp);
 
-#endif							/* HARMONIA_TREE_H */
+#endif /* HARMONIA_TREE_H */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUERIES		1000
-#define LEVELS		4
-#define WARP		32
+#define QUERIES 1000
+#define LEVELS 4
+#define WARP 32
 
 static bool
 near(double a, double b)
@@ -39,7 +39,7 @@ test_warp(void)
 {
 	/* Two queries, two levels, at 16 threads both in one warp. */
 	static const uint8_t children[] = {0, 63, 40, 5};
-	HtProfile	profile = {64, 64, 2, 2, children, false};
+	HtProfile profile = {64, 64, 2, 2, children, false};
 
 	/* 16 keys a step: steps are 1 and 4, 3 and 1; the slower counts. */
 	expect(near(ht_ntg_warp_steps(&profile, WARP, 16), 3 + 4), "together");
@@ -51,7 +51,8 @@ test_warp(void)
 	profile.root_children = 4;
 	expect(near(ht_ntg_warp_steps(&profile, WARP, 1), 2 + 6), "few children in the root");
 	profile.queries = 0;
-	expect(near(ht_ntg_warp_steps(&profile, WARP, 1), 0) && ht_ntg_threads(&profile, WARP) == 1, "no query");
+	expect(near(ht_ntg_warp_steps(&profile, WARP, 1), 0) && ht_ntg_threads(&profile, WARP) == 1,
+		   "no query");
 	report("thread groups: steps of a warp");
 }
 
@@ -59,23 +60,25 @@ test_warp(void)
 static void
 check_choice(const HtProfile *profile)
 {
-	int			chosen = ht_ntg_threads(profile, WARP);
-	double		least = chosen * ht_ntg_warp_steps(profile, WARP, chosen);
+	int chosen = ht_ntg_threads(profile, WARP);
+	double least = chosen * ht_ntg_warp_steps(profile, WARP, chosen);
 
-	expect(chosen == 1 || chosen < profile->fanout, "%d threads, fanout %d", chosen, profile->fanout);
+	expect(chosen == 1 || chosen < profile->fanout, "%d threads, fanout %d", chosen,
+		   profile->fanout);
 	for (int threads = 1; threads <= WARP && threads < profile->fanout; threads *= 2)
-		expect(threads * ht_ntg_warp_steps(profile, WARP, threads) >= least, "%d threads and not %d", chosen, threads);
+		expect(threads * ht_ntg_warp_steps(profile, WARP, threads) >= least,
+			   "%d threads and not %d", chosen, threads);
 }
 
 static void
 test_choice(void)
 {
 	static const int fanouts[] = {8, 16, 64, 128};
-	uint8_t    *children = allocate(QUERIES * LEVELS);
+	uint8_t *children = allocate(QUERIES * LEVELS);
 
 	for (int f = 0; f < 8; f++)
 	{
-		HtProfile	profile = {fanouts[f % 4], fanouts[f % 4], LEVELS, QUERIES, children, f >= 4};
+		HtProfile profile = {fanouts[f % 4], fanouts[f % 4], LEVELS, QUERIES, children, f >= 4};
 
 		for (int i = 0; i < QUERIES * LEVELS; i++)
 			children[i] = (uint8_t) rnd_below(1 + rnd_below(profile.fanout));
@@ -86,25 +89,30 @@ test_choice(void)
 			children[i] = (uint8_t) rnd_below(profile.fanout);
 		check_choice(&profile);
 		if (profile.fanout >= 64)
-			expect(ht_ntg_threads(&profile, WARP) == 1, "%d threads, fanout %d", ht_ntg_threads(&profile, WARP), profile.fanout);
+			expect(ht_ntg_threads(&profile, WARP) == 1, "%d threads, fanout %d",
+				   ht_ntg_threads(&profile, WARP), profile.fanout);
 
 		/* So it is in trees of few leaves. */
 		for (profile.levels = 1; profile.root_children > 1 && f >= 4; profile.root_children--)
 		{
 			for (int i = 0; i < QUERIES; i++)
 				children[i] = (uint8_t) (i % profile.root_children);
-			expect(ht_ntg_threads(&profile, WARP) == 1, "%d threads, %d leaves", ht_ntg_threads(&profile, WARP),
-				   profile.root_children);
+			expect(ht_ntg_threads(&profile, WARP) == 1, "%d threads, %d leaves",
+				   ht_ntg_threads(&profile, WARP), profile.root_children);
 		}
 		profile.levels = LEVELS;
 		profile.root_children = profile.fanout;
 
-		/* Queries that all leave at the first key need no more than one step, if there are two threads. */
+		/*
+		 * Queries that all leave at the first key need no more than one step, if there are two
+		 * threads.
+		 */
 		memset(children, 0, QUERIES * LEVELS);
-		expect(ht_ntg_threads(&profile, WARP) == 2, "first children: %d threads", ht_ntg_threads(&profile, WARP));
-		memset(children, 3, QUERIES * LEVELS);
-		expect(fanouts[f % 4] < 64 || ht_ntg_threads(&profile, WARP) == 2, "fourth children: %d threads",
+		expect(ht_ntg_threads(&profile, WARP) == 2, "first children: %d threads",
 			   ht_ntg_threads(&profile, WARP));
+		memset(children, 3, QUERIES * LEVELS);
+		expect(fanouts[f % 4] < 64 || ht_ntg_threads(&profile, WARP) == 2,
+			   "fourth children: %d threads", ht_ntg_threads(&profile, WARP));
 	}
 	free(children);
 	report("thread groups: choice");

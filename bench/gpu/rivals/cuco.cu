@@ -9,8 +9,7 @@
 #if CCCL_MAJOR_VERSION >= 3
 namespace thrust
 {
-template <typename Type = void>
-struct identity
+template <typename Type = void> struct identity
 {
 	__host__ __device__ constexpr Type operator()(const Type &x) const
 	{
@@ -18,27 +17,24 @@ struct identity
 	}
 };
 
-template <>
-struct identity<void>
+template <> struct identity<void>
 {
-	template <typename Type>
-	__host__ __device__ constexpr Type &&operator()(Type &&x) const
+	template <typename Type> __host__ __device__ constexpr Type &&operator()(Type &&x) const
 	{
 		return static_cast<Type &&>(x);
 	}
 };
-}
+} // namespace thrust
 #endif
 
 #include <cuco/static_map.cuh>
 #include <thrust/iterator/zip_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
-template <typename Key>
-struct MakePair
+template <typename Key> struct MakePair
 {
-	const Key  *keys;
-	const Key  *ranks;
+	const Key *keys;
+	const Key *ranks;
 
 	__host__ __device__ cuco::pair<Key, Key> operator()(uint64_t i) const
 	{
@@ -51,31 +47,31 @@ template <int Threads, typename Key>
 static void
 measure_map(Lookups<Key> &lookups, const Array<Key> &keys, const Array<Key> &ranks, double load)
 {
-	uint64_t	count = lookups.entries.keys.size();
+	uint64_t count = lookups.entries.keys.size();
 
 	/* No entry has the highest key. */
-	auto		map = cuco::static_map{(size_t) ((double) count / load), cuco::empty_key<Key>{(Key) ~(Key) 0},
-		cuco::empty_value<Key>{(Key) ~(Key) 0}, thrust::equal_to<Key>{},
-		cuco::linear_probing<Threads, cuco::default_hash_function<Key>>{}};
-	auto		pairs = thrust::make_transform_iterator(thrust::counting_iterator<uint64_t>(0),
-														MakePair<Key>{keys.at, ranks.at});
+	auto map =
+		cuco::static_map{(size_t) ((double) count / load), cuco::empty_key<Key>{(Key) ~(Key) 0},
+						 cuco::empty_value<Key>{(Key) ~(Key) 0}, thrust::equal_to<Key>{},
+						 cuco::linear_probing<Threads, cuco::default_hash_function<Key>>{}};
+	auto pairs = thrust::make_transform_iterator(thrust::counting_iterator<uint64_t>(0),
+												 MakePair<Key>{keys.at, ranks.at});
 
 	map.insert(pairs, pairs + count);
-	measure_library(lookups, text("cuCollections static_map at load %.1f with groups of %d", load, Threads),
+	measure_library(lookups,
+					text("cuCollections static_map at load %.1f with groups of %d", load, Threads),
 					map.capacity() * 2 * sizeof(Key),
 					[&](const Key *queries, Key *found, uint32_t n)
-					{
-						map.find_async(queries, queries + n, found);
-					});
+					{ map.find_async(queries, queries + n, found); });
 }
 
 template <typename Key>
 void
 measure_cuco(Lookups<Key> &lookups)
 {
-	uint64_t	count = lookups.entries.keys.size();
-	Array<Key>	keys(count);
-	Array<Key>	ranks(count);
+	uint64_t count = lookups.entries.keys.size();
+	Array<Key> keys(count);
+	Array<Key> ranks(count);
 
 	for_each(count, MakeEntry<Key>{lookups.keys.at, count, keys.at, ranks.at});
 	settle();

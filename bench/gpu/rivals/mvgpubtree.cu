@@ -1,7 +1,7 @@
 /*
  * mvgpubtree.cu
- *		MVGpuBTree's B-link tree without versions, the fastest of its trees: an ordered index that is
- *		changed on the GPU.
+ *		MVGpuBTree's B-link tree without versions, the fastest of its trees: an ordered index that
+ *		is changed on the GPU.
  */
 #include "rivals.h"
 
@@ -10,7 +10,7 @@
 void
 measure_mvgpubtree(Lookups<uint32_t> &lookups)
 {
-	uint64_t	count = lookups.entries.keys.size();
+	uint64_t count = lookups.entries.keys.size();
 	Array<uint32_t> keys(count);
 	Array<uint32_t> ranks(count);
 	GpuBTree::gpu_blink_tree<uint32_t, uint32_t, 16> tree;
@@ -19,9 +19,8 @@ measure_mvgpubtree(Lookups<uint32_t> &lookups)
 	settle();
 	tree.insert(keys.at, ranks.at, (uint32_t) count);
 	settle();
-	measure_library(lookups, "MVGpuBTree B-link tree", (uint64_t) (tree.compute_memory_usage() * (1 << 30)),
+	measure_library(lookups, "MVGpuBTree B-link tree",
+					(uint64_t) (tree.compute_memory_usage() * (1 << 30)),
 					[&](const uint32_t *queries, uint32_t *found, uint32_t n)
-					{
-						tree.find(queries, found, n);
-					});
+					{ tree.find(queries, found, n); });
 }
