@@ -56,7 +56,7 @@ template <> struct Layout<NoLane>
 	}
 };
 
-/* The key that a leaf of a wide class stores, in lanes; see tree.h. */
+/* The key that a leaf of a wide class stores, in planes; see tree.h. */
 template <int Bits> struct Laned
 {
 	std::conditional_t<Bits == 64, uint64_t, Wide> key;
@@ -71,10 +71,10 @@ template <int Bits> struct Laned
 		else
 			return key.words[1];
 	}
-	/* The key in place i of lanes that have so many places. */
-	static HD_BOTH Laned load(const char *lanes, int places, int i)
+	/* The key in place i of planes that have so many. */
+	static HD_BOTH Laned load(const char *planes, int places, int i)
 	{
-		const uint64_t *at = (const uint64_t *) lanes;
+		const uint64_t *at = (const uint64_t *) planes;
 		Laned result;
 
 		if constexpr (Bits == 64)

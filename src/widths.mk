@@ -8,6 +8,6 @@ both_widths = \
 	am/scan/scan am/scan/scanread am/scan/spans am/scan/valuesort \
 	am/store/directory am/store/directorychange am/store/leafshape am/store/reader am/store/segmentimage \
 	am/write/deadentries am/write/growth am/write/hints am/write/insert am/write/insertrow \
-	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingmark \
+	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingflag \
 	am/write/newsegment am/write/split am/write/splitpoint am/write/target \
 	device/leaves lookup/route lookup/walk lookup/walk_ahead lookup/walk_answer

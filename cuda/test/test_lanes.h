@@ -2,8 +2,8 @@
  * test_lanes.h
  *		A daemon whose devices have lanes, and fail, and its clients.
  */
-#ifndef HARMONIA_TEST_LANES_H
-#define HARMONIA_TEST_LANES_H
+#ifndef HARMONIA_TEST_PLANES_H
+#define HARMONIA_TEST_PLANES_H
 
 #include "index.h"
 
@@ -24,4 +24,4 @@ extern void test_parties(void);
 extern void test_failing_parties(void);
 extern void test_slow_members(void);
 
-#endif /* HARMONIA_TEST_LANES_H */
+#endif /* HARMONIA_TEST_PLANES_H */

@@ -71,15 +71,15 @@
 	POINT(move_following) \
 	POINT(move_leaf_checked) \
 	POINT(move_followed) \
-	POINT(move_marking) \
-	POINT(move_marked) \
+	POINT(move_flagging) \
+	POINT(move_flagged) \
 	POINT(move_complete) \
 	POINT(move_flip_marked) \
 	POINT(move_flip_changed) \
 	POINT(move_flip_logged) \
 	POINT(move_flipped) \
 	POINT(move_freed) \
-	POINT(move_mark_removed) \
+	POINT(move_flag_removed) \
 	/* harmonia_reorganize() */ \
 	POINT(candidate_read) \
 	/* pages of a segment */ \

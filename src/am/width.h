@@ -177,7 +177,7 @@
 #define hm_insert_into_leaf HT_KEYED(hm_insert_into_leaf)
 #define hm_add_to_leaf HT_KEYED(hm_add_to_leaf)
 #define hm_make_room HT_KEYED(hm_make_room)
-#define hm_mark_moving HT_KEYED(hm_mark_moving)
+#define hm_flag_moving HT_KEYED(hm_flag_moving)
 #define hm_plan_split HT_KEYED(hm_plan_split)
 #define hm_split HT_KEYED(hm_split)
 #define hm_insert_under_header HT_KEYED(hm_insert_under_header)

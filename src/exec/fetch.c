@@ -647,7 +647,7 @@ hm_fetch_count(HmFetch *fetch)
 }
 
 void
-hm_fetch_mark(HmFetch *fetch, uint8 *done)
+hm_fetch_note_matches(HmFetch *fetch, uint8 *done)
 {
 	const HmRun *run;
 

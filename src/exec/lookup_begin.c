@@ -222,7 +222,7 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &returned);
 	needed = bms_add_members(needed, returned);
-	lookup->marks =
+	lookup->notes_matches =
 		lookup->one_match && (lookup->plan.type == JOIN_ANTI || !has_inner(lookup, returned));
 	if (lookup->plain_key && !lookup->key_type->exact)
 		add_sources(lookup, lookup->keys[0].column, &needed);

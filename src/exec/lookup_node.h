@@ -269,7 +269,7 @@ struct LookupNode
 							  * chosen, */
 	bool chosen_for_exact;   /* for this value of batch.exact */
 	bool one_match;          /* one match per outer row is enough */
-	bool marks;              /* one_match: notes which rows have a match, and returns no column of
+	bool notes_matches;      /* one_match: notes which rows have a match, and returns no column of
 							  * it */
 	bool keeps_unmatched;    /* returns outer rows without a match */
 	HmDistinctKeys distinct; /* of hm_source_distinct */
@@ -646,8 +646,10 @@ extern void hm_table_begin(LookupNode *lookup);
  */
 extern bool hm_table_choose_columns(LookupNode *lookup);
 
-/* Marks (sink_marks.c): find all matches of the target, for joins that return none of them. */
-extern void hm_mark_matches(LookupNode *lookup);
+/*
+ * Match flags (sink_matches.c): find all matches of the target, for joins that return none of them.
+ */
+extern void hm_flag_matches(LookupNode *lookup);
 
 /* ----------------------------------------------------------------
  *		EXPLAIN (lookup_explain.c)

@@ -27,7 +27,7 @@
 static inline bool
 returns_rows(const LookupNode *lookup)
 {
-	return lookup->keeps_unmatched || lookup->marks;
+	return lookup->keeps_unmatched || lookup->notes_matches;
 }
 
 /* Count the rows that are left of the batch and returned without a tuple of the inner side. */
@@ -82,8 +82,8 @@ hm_lookup_go_on(LookupNode *lookup)
 				break;
 
 			case PHASE_MATCH:
-				if (lookup->marks)
-					hm_mark_matches(lookup);
+				if (lookup->notes_matches)
+					hm_flag_matches(lookup);
 				else if (lookup->counting && takes_all_matches(lookup))
 					lookup->counted += hm_fetch_count(lookup->node.fetch);
 				else if (has_run(lookup))

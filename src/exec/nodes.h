@@ -214,7 +214,7 @@ extern uint64 hm_fetch_count(HmFetch *fetch);
 /*
  * The same, but set "done" of each probe that has a match to 1.  It is what hm_fetch_start() got.
  */
-extern void hm_fetch_mark(HmFetch *fetch, uint8 *done);
+extern void hm_fetch_note_matches(HmFetch *fetch, uint8 *done);
 
 /* Drop what is left of the batch, and release the heap pages that are pinned for it. */
 extern void hm_fetch_stop(HmFetch *fetch);

@@ -2,7 +2,7 @@
  * leaf_flat.h
  *		How leaves of the classes of tree.h store keys: one after the other.
  *
- * leaf_template.h includes this.  leaf_lanes.h is the other way, with functions of the same
+ * leaf_template.h includes this.  leaf_planes.h is the other way, with functions of the same
  * names.
  */
 #if LT_BITS == 16

@@ -4,7 +4,7 @@
  *
  * leaf.c and leaf_wide.c include this once for each shape, with LT_BITS (the class), LT_TID
  * (the bytes of a tid: 4, 5 or 6) and LT_WIDE (0: a class that stores key after key, leaf_flat.h,
- * or class 0, which stores none, leaf_single.h; 1: one that stores keys in lanes, leaf_lanes.h)
+ * or class 0, which stores none, leaf_single.h; 1: one that stores keys in planes, leaf_planes.h)
  * defined.  Every name is made with LT(), so that all instances can exist side by side.  The
  * functions do what tree.h says about the ht_leaf_ functions of the same name.  Inside of them keys
  * are as they are stored: less the leaf's base. LT_ENTRY is an entry with such a key, which has
@@ -37,7 +37,7 @@
 
 /* How keys are stored. */
 #if LT_WIDE
-#include "leaf_lanes.h"
+#include "leaf_planes.h"
 #elif LT_BITS == 0
 #include "leaf_single.h"
 #else

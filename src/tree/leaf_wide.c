@@ -1,7 +1,7 @@
 /*
  * leaf_wide.c
  *		Leaf pages of indexes with wide keys: the operations of leaf_template.h for the shapes
- *		that keep keys in lanes, and what adds a leaf's base.
+ *		that keep keys in planes, and what adds a leaf's base.
  *
  * The functions of leaf_template.h store keys less the leaf's base; here the base is subtracted
  * and added.  So the instances of narrow classes serve both widths: what they store are distances

@@ -423,15 +423,17 @@ match_key_avx512_64(const char *block, uint64_t key)
 #endif
 
 /* ----------------------------------------------------------------
- *		Lanes (leaf_lanes.h)
+ *		Planes (leaf_planes.h)
  *
- * lanes_equal, lanes_below, lanes_between: bit i says whether item i of a lane, of n items, equals
- * a word, is below it, or is in low..high.  Bits from n on may have any value.  A few bytes behind
- * the lane are read, too. ----------------------------------------------------------------
+ * planes_equal, planes_below, planes_between: bit i says whether item i of a plane, of n items,
+ * equals a word, is below it, or is in low..high.  Bits from n on may have any value.  A few bytes
+ * behind the plane are read, too.
+ * ----------------------------------------------------------------
  */
 
-#define ST_PORTABLE_LANES(bits) \
-	static inline uint32_t lanes_equal_portable_##bits(const char *at, int n, uint##bits##_t word) \
+#define ST_PORTABLE_PLANES(bits) \
+	static inline uint32_t planes_equal_portable_##bits(const char *at, int n, \
+														uint##bits##_t word) \
 	{ \
 		uint32_t set = 0; \
 \
@@ -445,7 +447,8 @@ match_key_avx512_64(const char *block, uint64_t key)
 		return set; \
 	} \
 \
-	static inline uint32_t lanes_below_portable_##bits(const char *at, int n, uint##bits##_t word) \
+	static inline uint32_t planes_below_portable_##bits(const char *at, int n, \
+														uint##bits##_t word) \
 	{ \
 		uint32_t set = 0; \
 \
@@ -459,11 +462,11 @@ match_key_avx512_64(const char *block, uint64_t key)
 		return set; \
 	}
 
-ST_PORTABLE_LANES(32)
-ST_PORTABLE_LANES(64)
+ST_PORTABLE_PLANES(32)
+ST_PORTABLE_PLANES(64)
 
 static inline uint32_t
-lanes_between_portable_64(const char *at, int n, uint64_t low, uint64_t high)
+planes_between_portable_64(const char *at, int n, uint64_t low, uint64_t high)
 {
 	uint32_t set = 0;
 
@@ -480,7 +483,7 @@ lanes_between_portable_64(const char *at, int n, uint64_t low, uint64_t high)
 #ifdef ST_X86
 
 ST_AVX2 static inline uint32_t
-lanes_equal_avx2_64(const char *at, int n, uint64_t word)
+planes_equal_avx2_64(const char *at, int n, uint64_t word)
 {
 	__m256i words = _mm256_set1_epi64x((int64_t) word);
 	uint32_t set = 0;
@@ -497,7 +500,7 @@ lanes_equal_avx2_64(const char *at, int n, uint64_t word)
 }
 
 ST_AVX2 static inline uint32_t
-lanes_below_avx2_64(const char *at, int n, uint64_t word)
+planes_below_avx2_64(const char *at, int n, uint64_t word)
 {
 	__m256i words = _mm256_set1_epi64x((int64_t) (word ^ UINT64_C(0x8000000000000000)));
 	uint32_t set = 0;
@@ -513,7 +516,7 @@ lanes_below_avx2_64(const char *at, int n, uint64_t word)
 }
 
 ST_AVX2 static inline uint32_t
-lanes_between_avx2_64(const char *at, int n, uint64_t low, uint64_t high)
+planes_between_avx2_64(const char *at, int n, uint64_t low, uint64_t high)
 {
 	__m256i lows = _mm256_set1_epi64x((int64_t) (low ^ UINT64_C(0x8000000000000000)));
 	__m256i highs = _mm256_set1_epi64x((int64_t) (high ^ UINT64_C(0x8000000000000000)));
@@ -526,7 +529,7 @@ lanes_between_avx2_64(const char *at, int n, uint64_t low, uint64_t high)
 }
 
 ST_AVX2 static inline uint32_t
-lanes_equal_avx2_32(const char *at, int n, uint32_t word)
+planes_equal_avx2_32(const char *at, int n, uint32_t word)
 {
 	__m256i words = _mm256_set1_epi32((int32_t) word);
 	uint32_t set = 0;
@@ -543,7 +546,7 @@ lanes_equal_avx2_32(const char *at, int n, uint32_t word)
 }
 
 ST_AVX2 static inline uint32_t
-lanes_below_avx2_32(const char *at, int n, uint32_t word)
+planes_below_avx2_32(const char *at, int n, uint32_t word)
 {
 	__m256i words = _mm256_set1_epi32((int32_t) (word ^ UINT32_C(0x80000000)));
 	uint32_t set = 0;
@@ -559,7 +562,7 @@ lanes_below_avx2_32(const char *at, int n, uint32_t word)
 }
 
 ST_AVX512 static inline uint32_t
-lanes_equal_avx512_64(const char *at, int n, uint64_t word)
+planes_equal_avx512_64(const char *at, int n, uint64_t word)
 {
 	__m512i words = _mm512_set1_epi64((int64_t) word);
 	uint32_t set = 0;
@@ -571,7 +574,7 @@ lanes_equal_avx512_64(const char *at, int n, uint64_t word)
 }
 
 ST_AVX512 static inline uint32_t
-lanes_below_avx512_64(const char *at, int n, uint64_t word)
+planes_below_avx512_64(const char *at, int n, uint64_t word)
 {
 	__m512i words = _mm512_set1_epi64((int64_t) word);
 	uint32_t set = 0;
@@ -583,7 +586,7 @@ lanes_below_avx512_64(const char *at, int n, uint64_t word)
 }
 
 ST_AVX512 static inline uint32_t
-lanes_between_avx512_64(const char *at, int n, uint64_t low, uint64_t high)
+planes_between_avx512_64(const char *at, int n, uint64_t low, uint64_t high)
 {
 	__m512i lows = _mm512_set1_epi64((int64_t) low);
 	__m512i highs = _mm512_set1_epi64((int64_t) high);
@@ -602,7 +605,7 @@ lanes_between_avx512_64(const char *at, int n, uint64_t low, uint64_t high)
 }
 
 ST_AVX512 static inline uint32_t
-lanes_equal_avx512_32(const char *at, int n, uint32_t word)
+planes_equal_avx512_32(const char *at, int n, uint32_t word)
 {
 	__m512i words = _mm512_set1_epi32((int32_t) word);
 	uint32_t set = 0;
@@ -614,7 +617,7 @@ lanes_equal_avx512_32(const char *at, int n, uint32_t word)
 }
 
 ST_AVX512 static inline uint32_t
-lanes_below_avx512_32(const char *at, int n, uint32_t word)
+planes_below_avx512_32(const char *at, int n, uint32_t word)
 {
 	__m512i words = _mm512_set1_epi32((int32_t) word);
 	uint32_t set = 0;

@@ -26,7 +26,7 @@
 #include "key_macros.h"
 
 #if HT_KEYS > 64 && ST_BITS >= 64
-#include "search_lanes.h"
+#include "search_planes.h"
 #elif ST_BITS == 0
 #include "search_single.h"
 #else
@@ -303,7 +303,7 @@ ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t 
 #undef ST_LINE
 #undef ST_WORDS
 #undef ST_TAIL
-#undef ST_LANES
+#undef ST_PLANES
 #undef ST_MATCH
 #undef ST_MATCH_RANGE
 #undef ST_COUNT_PIVOTS

@@ -151,9 +151,9 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 /*
  * Leaves of indexes with keys of 128 bits (wide.h) have classes 0, 16 and 32 as above, but
  * with the base at HT_WIDE_BASE_AT and 0 at HT_LEAF_BASE_AT; and these wide classes, whose
- * blocks have 256 bytes and keep keys in *lanes*: the first words of all keys, then the second
+ * blocks have 256 bytes and keep keys in *planes*: the first words of all keys, then the second
  * ones, and so on.  A word has 64 bits, the highest one is the first.  The words are followed by
- * a lane of tails of 32 bits if 64 does not divide the class.  So a vector compares the same
+ * a plane of tails of 32 bits if 64 does not divide the class.  So a vector compares the same
  * word of several keys, and most searches need the first words alone.
  *
  *	byte	64		class: 128 + bits / 8
@@ -169,7 +169,7 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  *		blocks				640: 29		640: 29		640: 29
  *		slots of a block	21, 19, 18	15, 14, 14	12, 12, 11
  *							(with tids of 4, 5, 6 bytes)
- *		in a block: words	+0, lane after lane
+ *		in a block: words	+0, plane after plane
  *					tids	+slots * class / 8
  *					count	+254
  */

@@ -39,7 +39,7 @@ END
 # A name, the point at which the first statement stops, and the second, which waits for it,
 # with the wait event.
 for my $case (
-	[ 'movement', 'move_marked', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)', 'Movement' ],
+	[ 'movement', 'move_flagged', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)', 'Movement' ],
 	[ 'movement by another', 'move_locked', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 20000)',
 		"SELECT harmonia_reorganize('t_k') > 0", 'Movement' ],
 	[ 'sweep', 'sweep_entered', 'VACUUM t', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 20000)', 'Allocation' ])

@@ -32,7 +32,7 @@ sub stop_workers_at
 
 # Where a worker stops, and a writer that waits for it there.
 for my $case (
-	[ 'movement', 'move_marked', 'INSERT INTO t VALUES (1)' ],
+	[ 'movement', 'move_flagged', 'INSERT INTO t VALUES (1)' ],
 	[ 'sweep', 'sweep_entered', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)' ])
 {
 	my ($name, $point, $insert) = @$case;

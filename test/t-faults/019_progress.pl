@@ -44,27 +44,27 @@ sql('CREATE ROLE other');
 my $session = open_session($node);
 
 make_table();
-stop_at($session, 'move_marked', "SELECT harmonia_reorganize('t_k')");
+stop_at($session, 'move_flagged', "SELECT harmonia_reorganize('t_k')");
 is(sql($progress), 't_k|harmonia_reorganize|moving segments|t|0', 'a movement is reported');
 is(sql('SET ROLE other; SELECT pid IS NOT NULL, datname, command, phase, segments_total FROM pg_stat_progress_harmonia'),
 	't|postgres|||', 'others learn that something runs, but not what');
 is(sql('SELECT count(*) FROM pg_stat_progress_vacuum'), '0', 'no other view shows it');
-release('move_marked');
+release('move_flagged');
 cmp_ok(answer($session), '>', 1, 'segments are moved');
 is(sql($progress), '', 'nothing is left');
 
 make_table();
-stop_at($session, 'move_marked', "SELECT harmonia_reorganize('t_k')");
+stop_at($session, 'move_flagged', "SELECT harmonia_reorganize('t_k')");
 sql("SELECT pg_cancel_backend($session->{pid})");
-release('move_marked');
+release('move_flagged');
 like(answer($session), qr/canceling statement/, 'reorganization is cancelled');
 is(sql($progress), '', 'nothing is left after an error');
 
 sql('DELETE FROM t WHERE k % 50 > 0');
-stop_at($session, 'move_marked', 'VACUUM t');
+stop_at($session, 'move_flagged', 'VACUUM t');
 is(sql($progress), '', 'VACUUM is not reported as ours');
 is(sql('SELECT relid::regclass, phase FROM pg_stat_progress_vacuum'), 't|vacuuming indexes', 'but as it is');
-release('move_marked');
+release('move_flagged');
 answer($session);
 
 make_table();

@@ -212,8 +212,8 @@ for my $kind ('', 'UNLOGGED')
 # ----------------------------------------------------------------
 # Crashes while a copy catches up
 # ----------------------------------------------------------------
-for my $fault ('move_following:panic:1', 'move_leaf_checked:panic:25', 'move_followed:panic', 'move_marking:panic',
-	'move_marked:panic', 'move_complete:panic', 'move_flip_logged:panic')
+for my $fault ('move_following:panic:1', 'move_leaf_checked:panic:25', 'move_followed:panic', 'move_flagging:panic',
+	'move_flagged:panic', 'move_complete:panic', 'move_flip_logged:panic')
 {
 	my $point = $fault =~ s/:.*//r;
 

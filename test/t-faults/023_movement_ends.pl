@@ -192,8 +192,8 @@ for my $kind ('', 'UNLOGGED')
 	sql('CREATE INDEX t_sum ON t USING harmonia ((k + k2)) WITH (fillfactor = 10); DELETE FROM t WHERE k % 100 <> 0');
 	my $movements = "SELECT movements FROM harmonia_index_info('%s')";
 	my @before = map { sql(sprintf $movements, $_) } ('t_k', 't_sum');
-	hold($node, 'move_marked');
-	ask($vacuum, "SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2; SET harmonia.fault = 'move_marked:wait'");
+	hold($node, 'move_flagged');
+	ask($vacuum, "SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 2; SET harmonia.fault = 'move_flagged:wait'");
 	send_sql($vacuum, 'VACUUM (PARALLEL 2, INDEX_CLEANUP on, TRUNCATE off) t');
 	ok(wait_until($node, "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted HAVING count(DISTINCT pid) = 2"),
 		"$name: two processes have marked a segment each");
@@ -201,7 +201,7 @@ for my $kind ('', 'UNLOGGED')
 		'client backend, parallel worker', "$name: one is a parallel worker");
 	send_sql($writer, 'INSERT INTO t VALUES (101, 101)');
 	ok(blocked_on($node, pausing($node, 'Movement'), '^INSERT INTO t VALUES .101'), "$name: a writer waits");
-	release('move_marked');
+	release('move_flagged');
 	is(answer($_), '', "$name: a session ends") for ($vacuum, $writer);
 	cmp_ok(sql(sprintf $movements, ('t_k', 't_sum')[$_]), '>', $before[$_] + 1, "$name: segments are moved") for 0, 1;
 	check($name);

@@ -117,13 +117,13 @@ for my $kind ('', 'UNLOGGED')
 	my $rows = 0;
 	$rows++ while $rows < 2000 && ask($writer, 'INSERT INTO t VALUES (' . (3000 + $rows % 90) . ')') eq '';
 	cmp_ok($rows, '<', 2000, "$name: a leaf is full");
-	hold($node, 'move_marking');
-	ask($mover, "SET harmonia.fault = 'move_marking:wait'");
+	hold($node, 'move_flagging');
+	ask($mover, "SET harmonia.fault = 'move_flagging:wait'");
 	send_sql($mover, "SELECT harmonia_reorganize('t_k')");
 	ok(blocked_on($node, 'PgSleep', '^SELECT harmonia_reorganize'), "$name: by a mover");
 	send_sql($writer, "SET harmonia.fault = ''; INSERT INTO t VALUES (" . (3000 + $rows % 90) . ')');
 	ok(ends_without_wait($node, $writer, '^INSERT INTO t VALUES'), "$name: a row does not wait");
-	release('move_marking');
+	release('move_flagging');
 	is(answer($writer), '', "$name: it is inserted");
 	like(answer($mover), qr/^[1-9]\d*$/, "$name: the mover goes on");
 	close_session($_) for ($writer, $mover);

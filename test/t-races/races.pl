@@ -167,7 +167,7 @@ my %ends = (
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT harmonia_reorg'");
 	});
 
-for my $point ('move_read', 'move_copied', 'move_followed', 'move_marked', 'move_complete', 'move_flipped')
+for my $point ('move_read', 'move_copied', 'move_followed', 'move_flagged', 'move_complete', 'move_flipped')
 {
 	for my $end (sort keys %ends)
 	{
@@ -434,7 +434,7 @@ for my $case (
 	[ move_locked => 0, $dense ],
 	[ move_copied => 0, $dense ],
 	[ move_followed => 0, $dense ],
-	[ move_marked => 0, $dense ],
+	[ move_flagged => 0, $dense ],
 	[ move_complete => 0, $dense ],
 	[ move_flipped => 0, $dense ],
 	[ move_freed => 0, $dense ])

@@ -297,12 +297,12 @@ extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, c
 							int64 *inserted);
 
 /* ----------------------------------------------------------------
- *		The mark of a segment that is being moved (movingmark.c)
+ *		The flag of a segment that is being moved (movingflag.c)
  * ----------------------------------------------------------------
  */
 
-/* Set or clear the mark of headers, which the caller has locked exclusively. */
-extern void hm_mark_moving(Relation index, Buffer *headers, int count, bool moving);
+/* Set or clear the flag of headers, which the caller has locked exclusively. */
+extern void hm_flag_moving(Relation index, Buffer *headers, int count, bool moving);
 
 /* ----------------------------------------------------------------
  *		Batches of a statement's entries (batch.c, statement.c)

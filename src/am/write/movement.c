@@ -10,12 +10,12 @@
  *	2.	Copy the leaves, one by one, into new segments in new extents, and have this copy catch
  *		up with the writers until few leaves have changed since they were read
  *		(movementcopy.c).  After a crash up to here, these blocks are lost until the next VACUUM.
- *	3.	Mark the header "moving" in a WAL record.  Writers that find the mark look again until it is
- *		gone.  They queue for no lock, or the server would cancel an autovacuum worker that
+ *	3.	Set the flag "moving" in the header in a WAL record.  Writers that find it look again until
+ *		it is gone.  They queue for no lock, or the server would cancel an autovacuum worker that
  *		moves.  If the mover dies, by error or crash, the lock is free and the next writer removes
- *		the mark.
+ *		the flag.
  *	4.	Catch up once more.  No other backend can change the leaves now: one that had a leaf locked
- *		when the mark was set has let go of it before it is looked at here (target.c).
+ *		when the flag was set has let go of it before it is looked at here (target.c).
  *	5.	In one WAL record, point the directory to the new segments and mark the old
  *		header dead.
  *	6.	Add the old extents to the list of free ones.  After a crash before that, they
@@ -39,7 +39,7 @@
 /*
  * How often a copy is begun while writers go on.  If it turns out to be of no use, because segments
  * have got other bounds or entries found no place in it, another one is made, the last one under
- * the mark.
+ * the flag.
  */
 #define MOVE_ATTEMPTS 3
 
@@ -122,7 +122,7 @@ move_begin(HmMove *move)
 	{
 		ready = ready && note_source(move, i, headers[i]);
 		if (ready && (hm_page_segment(BufferGetPage(headers[i]))->state & HM_SEGMENT_MOVING))
-			hm_mark_moving(move->index, &headers[i], 1, false);
+			hm_flag_moving(move->index, &headers[i], 1, false);
 	}
 	unlock_headers(move, headers);
 	return ready;
@@ -147,12 +147,12 @@ move_mark(HmMove *move)
 	{
 		for (int i = 0; i < move->source_count; i++)
 			move->sources[i].leaves = hm_page_segment(BufferGetPage(headers[i]))->leaves;
-		HM_FAULT(move_marking);
-		hm_mark_moving(move->index, headers, move->source_count, true);
+		HM_FAULT(move_flagging);
+		hm_flag_moving(move->index, headers, move->source_count, true);
 	}
 	unlock_headers(move, headers);
 	if (same)
-		HM_FAULT(move_marked);
+		HM_FAULT(move_flagged);
 	return same;
 }
 
@@ -163,7 +163,7 @@ move_unmark(HmMove *move)
 	Buffer headers[HM_MOVE_MAX_SOURCES];
 
 	lock_headers(move, headers);
-	hm_mark_moving(move->index, headers, move->source_count, false);
+	hm_flag_moving(move->index, headers, move->source_count, false);
 	unlock_headers(move, headers);
 }
 

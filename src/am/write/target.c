@@ -12,10 +12,10 @@
  *	 the stamp when the block is used by another segment.
  *
  * - It does not say that its segment has died or is being moved; that stands in the first word of
- *	 the header.  The writer reads this word without the header's lock.  A mover sets its mark
+ *	 the header.  The writer reads this word without the header's lock.  A mover sets its flag
  *	 before it locks the leaves for the last time.  If it then locks the leaf after the writer, it
- *	 copies what the writer has written.  If before, the writer sees the mark, because it has the
- *	 lock from the mover.  The mark stays until the segment is dead, or the mover has given up.  The
+ *	 copies what the writer has written.  If before, the writer sees the flag, because it has the
+ *	 lock from the mover.  The flag stays until the segment is dead, or the mover has given up.  The
  *	 header says that it is dead until its block is used again.
  *
  * - Then the block may be of any kind, and be overwritten at this moment, under a lock that the
@@ -363,7 +363,7 @@ hm_target_lock_header(HmLeafTarget *target)
 	if (!hm_lock_soon(target->header))
 		return false;
 
-	/* A mover that has set its mark meanwhile waits for the leaf, or will. */
+	/* A mover that has set its flag meanwhile waits for the leaf, or will. */
 	if (hm_segment_is_open(BufferGetPage(target->header), target->stamp))
 		return true;
 	LockBuffer(target->header, BUFFER_LOCK_UNLOCK);

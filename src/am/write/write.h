@@ -54,7 +54,7 @@ typedef enum HmMoveMode
  * together, or if it would not pay.  last, if not NULL, becomes the directory's entry of the
  * last new segment.  Takes memory for all entries and pages of a segment.  The caller holds no
  * buffer lock and no allocation lock. Errors: index_corrupted.  The movement is then undone, apart
- * from lost blocks and the mark in the header, which the next writer removes.
+ * from lost blocks and the flag in the header, which the next writer removes.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 							 HmMoveMode mode, HmDirectoryEntry *last);

@@ -1,8 +1,8 @@
 /*
- * search_lanes.h
- *		Reading leaves that store keys in lanes, for search_template.h.
+ * search_planes.h
+ *		Reading leaves that store keys in planes, for search_template.h.
  *
- * ST_LANES(equal, bits) and ST_LANES(below, bits) are functions of search_sets.h.
+ * ST_PLANES(equal, bits) and ST_PLANES(below, bits) are functions of search_sets.h.
  */
 #if ST_BITS == 64
 #define ST_KEY uint64_t
@@ -21,7 +21,7 @@
 #define ST_SLOTS(tid_bytes) HT_WIDE_SLOTS(ST_BITS, tid_bytes)
 #define ST_LINE (HT_LEAF_LINE_SIZE / 8)
 
-#define ST_LANES(compare, bits) ST_NAME_1(lanes_##compare, ST_SET, bits)
+#define ST_PLANES(compare, bits) ST_NAME_1(planes_##compare, ST_SET, bits)
 #define ST_MATCH(block, slots, key) ST(match_key)(block, slots, key)
 #define ST_MATCH_RANGE(block, slots, low, high) ST(match_range)(block, slots, low, high)
 #define ST_COUNT_PIVOTS(page, key) ST(count_pivots)(page, ST(word)(key, 0))
@@ -38,21 +38,21 @@ ST(word)(ST_KEY key, int i)
 #endif
 }
 
-/* The key in place i of lanes that have so many places. */
+/* The key in place i of planes that have so many items. */
 static inline ST_KEY
-ST(load_key)(const char *lanes, int places, int i)
+ST(load_key)(const char *planes, int places, int i)
 {
 	uint64_t words[ST_WORDS];
 
 	for (int j = 0; j < ST_WORDS; j++)
-		memcpy(&words[j], lanes + (j * places + i) * 8, 8);
+		memcpy(&words[j], planes + (j * places + i) * 8, 8);
 #if ST_BITS == 64
 	return words[0];
 #elif ST_TAIL
 	{
 		uint32_t tail;
 
-		memcpy(&tail, lanes + ST_WORDS * places * 8 + i * 4, 4);
+		memcpy(&tail, planes + ST_WORDS * places * 8 + i * 4, 4);
 		return (ST_KEY) words[0] << 32 | tail;
 	}
 #else
@@ -91,12 +91,12 @@ ST(first_separator_word)(const char *page, int i)
 ST_TARGET static inline uint32_t
 ST(match_key)(const char *block, int slots, ST_KEY key)
 {
-	uint32_t set = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+	uint32_t set = ST_PLANES(equal, 64)(block, slots, ST(word)(key, 0));
 
 	for (int i = 1; i < ST_WORDS; i++)
-		set &= ST_LANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+		set &= ST_PLANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
 #if ST_TAIL
-	set &= ST_LANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+	set &= ST_PLANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
 #endif
 	return set;
 }
@@ -106,17 +106,17 @@ ST(match_key)(const char *block, int slots, ST_KEY key)
 ST_TARGET static inline uint32_t
 ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
 {
-	uint32_t below = ST_LANES(below, 64)(block, slots, ST(word)(key, 0));
-	uint32_t same = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+	uint32_t below = ST_PLANES(below, 64)(block, slots, ST(word)(key, 0));
+	uint32_t same = ST_PLANES(equal, 64)(block, slots, ST(word)(key, 0));
 
 	for (int i = 1; i < ST_WORDS; i++)
 	{
-		below |= same & ST_LANES(below, 64)(block + i * slots * 8, slots, ST(word)(key, i));
-		same &= ST_LANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+		below |= same & ST_PLANES(below, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+		same &= ST_PLANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
 	}
 #if ST_TAIL
-	below |= same & ST_LANES(below, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
-	same &= ST_LANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+	below |= same & ST_PLANES(below, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+	same &= ST_PLANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
 #endif
 	*equal = same;
 	return below;
@@ -140,7 +140,7 @@ ST(match_words)(const char *block, int slots, ST_KEY low, ST_KEY high)
 ST_TARGET static inline uint32_t
 ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
 {
-	uint32_t first = ST_LANES(between, 64)(block, slots, ST(word)(low, 0), ST(word)(high, 0)) &
+	uint32_t first = ST_PLANES(between, 64)(block, slots, ST(word)(low, 0), ST(word)(high, 0)) &
 					 ((UINT32_C(1) << slots) - 1);
 
 #if ST_BITS > 64
@@ -158,7 +158,7 @@ ST_TARGET static inline int
 ST(count_pivots)(const char *page, uint64_t word)
 {
 	return __builtin_popcount(
-		ST_LANES(below, 64)(page + HT_WIDE_PIVOTS_AT, HT_WIDE_SEPARATORS / ST_LINE - 1, word) & 7);
+		ST_PLANES(below, 64)(page + HT_WIDE_PIVOTS_AT, HT_WIDE_SEPARATORS / ST_LINE - 1, word) & 7);
 }
 
 /* The first block that can hold a key.  Mostly the first words tell. */
@@ -168,7 +168,7 @@ ST(find_block)(const char *page, ST_KEY key)
 	uint64_t word = ST(word)(key, 0);
 	int line = ST(count_pivots)(page, word);
 	int block = line * ST_LINE +
-				__builtin_popcount(ST_LANES(below, 64)(
+				__builtin_popcount(ST_PLANES(below, 64)(
 					page + HT_LEAF_SEPARATORS_AT + line * HT_LEAF_LINE_SIZE, ST_LINE, word));
 	int end = ST_BLOCKS - 1;
 

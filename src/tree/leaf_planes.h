@@ -1,6 +1,6 @@
 /*
- * leaf_lanes.h
- *		How leaves of wide classes store keys: in lanes.
+ * leaf_planes.h
+ *		How leaves of wide classes store keys: in planes.
  *
  * leaf_template.h includes this.  leaf_flat.h is the other way, with functions of the same
  * names.  Words of a key are numbered from the highest one on; what is left of a class of

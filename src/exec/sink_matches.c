@@ -1,6 +1,6 @@
 /*
- * sink_marks.c
- *		What is done with hits: rows that have a match are marked.
+ * sink_matches.c
+ *		What is done with hits: rows that have a match get a match flag.
  */
 #include "postgres.h"
 
@@ -8,12 +8,12 @@
 
 /* Where every match of the fetch is one: nothing is read of the outer rows. */
 static void
-mark_all_matches(LookupNode *lookup)
+flag_all_matches(LookupNode *lookup)
 {
 	const LookupProbes *probes = lookup->probes;
 	uint8 *matched = lookup->batch.matched;
 
-	hm_fetch_mark(lookup->node.fetch, probes->done);
+	hm_fetch_note_matches(lookup->node.fetch, probes->done);
 	if (probes->done == matched)
 		return;
 	for (uint32 i = 0; i < probes->count; i++)
@@ -21,13 +21,13 @@ mark_all_matches(LookupNode *lookup)
 }
 
 void
-hm_mark_matches(LookupNode *lookup)
+hm_flag_matches(LookupNode *lookup)
 {
 	uint32 row;
 
 	if (lookup->node.fetch != NULL && !lookup->has_conditions && lookup->batch.exact)
 	{
-		mark_all_matches(lookup);
+		flag_all_matches(lookup);
 		return;
 	}
 	while (has_run(lookup))

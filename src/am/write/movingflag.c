@@ -1,6 +1,6 @@
 /*
- * movingmark.c
- *		The mark "moving" in a segment's header, which keeps writers out of it (movement.c).
+ * movingflag.c
+ *		The flag "moving" in a segment's header, which keeps writers out of it (movement.c).
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "am/write/insert.h"
 
 void
-hm_mark_moving(Relation index, Buffer *headers, int count, bool moving)
+hm_flag_moving(Relation index, Buffer *headers, int count, bool moving)
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
@@ -28,7 +28,7 @@ hm_mark_moving(Relation index, Buffer *headers, int count, bool moving)
 }
 
 /*
- * Remove the mark of a mover that died, if that is what a writer has found.  Returns false
+ * Remove the flag of a mover that died, if that is what a writer has found.  Returns false
  * if the mover is still at work.  The caller holds no buffer lock.
  */
 static bool
@@ -43,8 +43,8 @@ remove_left_mark(Relation index, BlockNumber header_block, uint64 stamp)
 	if (hm_segment_is_alive(BufferGetPage(header), stamp) &&
 		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING))
 	{
-		hm_mark_moving(index, &header, 1, false);
-		HM_FAULT(move_mark_removed);
+		hm_flag_moving(index, &header, 1, false);
+		HM_FAULT(move_flag_removed);
 	}
 	UnlockReleaseBuffer(header);
 	hm_movement_let_in(index, header_block);
