@@ -309,7 +309,7 @@ trace(const HdIndex &index, const HdBatch &batch, uint32_t run, uint8_t *childre
 }
 
 /*
- * Narrowed thread groups: the number of threads for each probe of a batch.  It is chosen anew for
+ * Narrowed thread groups: the number of threads for each probe of a batch.  It is chosen for
  * each batch, by a profile of some of its probes, spread evenly over it; if it is not sorted,
  * neighbours are what a warp searches together. Small batches are not worth that, and keys in
  * device memory are not there to see.

@@ -67,7 +67,7 @@ struct HostBudget
 };
 
 /*
- * All of this is protected by the lock: whoever calls a function or looks at an index holds it.
+ * All of this is protected by the lock, which a caller of a function or reader of an index holds.
  * Only what is written once, the name, width and fanout, may be read without.
  */
 class Indexes

@@ -223,8 +223,8 @@ Service::joins(const Client &client, const Copy *copy) const
 }
 
 /*
- * Search for all clients of a party at once.  If that comes to nothing, for whatever reason, each
- * is searched by itself: so a client that leaves, or whose search takes longer than it should, is
+ * Search for all clients of a party at once.  If that takes too long, or fails, each search is
+ * repeated alone: so a client that leaves, or whose search takes longer than it should, is
  * nobody else's trouble.
  */
 void

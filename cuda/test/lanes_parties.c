@@ -119,7 +119,7 @@ test_parties(void)
 	report("small searches together");
 }
 
-/* If no party comes to anything, each search is performed by itself. */
+/* If all parties fail, each search is repeated alone. */
 void
 test_failing_parties(void)
 {

@@ -1,6 +1,6 @@
 /*
  * marks.h
- *		Telling whoever has copies of indexes what changes in them.
+ *		Telling the owner of copies of indexes what changes in them.
  *
  * Writers mark what they change in an index while it is watched.  Who watches, and what becomes of
  * the marks, is not known here: hooks are set when the library is loaded, or none are.  While no

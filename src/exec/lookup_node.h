@@ -371,7 +371,7 @@ extern void hm_conditions_begin(LookupNode *lookup);
 extern void hm_elements_begin(LookupNode *lookup);
 
 /*
- * For sources of rows: begin anew; whether another row may be added to the batch; add one; and the
+ * For sources of rows: begin again; whether another row may be added to the batch; add one; and the
  * batch has its rows.
  */
 extern void hm_rows_begin_anew(LookupNode *lookup);

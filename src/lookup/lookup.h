@@ -160,8 +160,8 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 /*
  * Start a batch; an unfinished one is abandoned.  The probes' arrays belong to the
  * caller and must stay unchanged until the next start. done, if not NULL, has a byte
- * for each probe.  Between calls the caller can set it to nonzero if it wants no more
- * hits of that probe; only few will follow.  With "done", hits of a probe with many may come in
+ * for each probe.  Set done[i] between calls to stop hits of probe i; a few may still
+ * arrive.  With "done", hits of a probe with many may come in
  * several rounds, a few at first, and some of them again in a later round.  Applies the backend's
  * insert batch, as every scan does.
  */

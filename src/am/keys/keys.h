@@ -14,8 +14,8 @@
 #include "am/width.h"
 
 /*
- * A key of any width, where what is done with it is not worth code for each width: keys of values,
- * spans and ranges.  Those of narrower types are the same numbers.
+ * A key of any width: of values, spans and ranges.  Used where a separate version for 64-bit keys
+ * would not be faster.  Keys of narrower types are the same numbers.
  */
 typedef HtKey128 HmKey;
 

@@ -28,7 +28,7 @@ typedef struct Returned
 
 	/*
 	 * Of a composite key, if the field's values ascend with the column's keys side by side: what
-	 * hm_field_restore() finds out anew for each row, in a tenth of an index-only scan's time.
+	 * hm_field_restore() finds out again for each row, in a tenth of an index-only scan's time.
 	 */
 	bool is_simple;
 	const HmField *field;
@@ -138,7 +138,7 @@ form_tuple(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const 
 }
 
 /*
- * The tuple for a row.  To form one anew is a third of what an index-only scan does for a row, so
+ * The tuple for a row.  To form one is a third of what an index-only scan does for a row, so
  * values are stored in the last one, if they have places there.
  */
 static pg_attribute_always_inline IndexTuple
