@@ -260,4 +260,15 @@ EXECUTE join_with (7);
 EXECUTE join_with (NULL);
 EXECUTE join_with (4294967296);
 
+-- A scan that is exact, then not, then exact again: meanwhile rows are compared by more columns.
+CREATE TABLE three (a int, b int, c int);
+INSERT INTO three SELECT i % 4, i / 4, i / 4 % 10 FROM generate_series(0, 4000) i;
+CREATE INDEX ON three USING harmonia (a, b, c);
+VACUUM ANALYZE three;
+SET enable_seqscan = off;
+SELECT lookup_nodes('SELECT low, (SELECT count(*) FROM three WHERE a = ANY (''{1,2}'') AND b >= low AND b <= high AND c = 7)
+	FROM (VALUES (7, 7), (1, 100), (7, 7)) v (low, high)');
+SELECT low, (SELECT count(*) FROM three WHERE a = ANY ('{1,2}') AND b >= low AND b <= high AND c = 7)
+	FROM (VALUES (7, 7), (1, 100), (7, 7)) v (low, high);
+
 DROP SCHEMA lookup_columns CASCADE;

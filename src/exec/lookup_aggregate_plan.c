@@ -85,7 +85,8 @@ argument_of(const Aggref *aggref, const Path *lookup)
 static bool
 adds_each_row(const Aggref *aggref, const Wanted *wanted, const Path *lookup)
 {
-	return wanted->keys != NIL || aggref->aggfilter != NULL || argument_of(aggref, lookup) != NULL;
+	return wanted->keys != NIL || aggref->aggfilter != NULL ||
+		   argument_of(aggref, lookup) != NULL || hm_lookup_scan_filters(lookup);
 }
 
 static bool

@@ -17,7 +17,7 @@
 
 /*
  * Testing whether a target's share allows a probe costs a tenth of an operator.  Finding a key's
- * targets by all shares at once (lookup_join_shares.c) costs no more than two, whatever their
+ * targets by all shares at once (search_shares.c) costs no more than two, whatever their
  * number.
  */
 #define ROUTING_OPERATORS 0.1

@@ -537,10 +537,9 @@ extern bool hm_shares_divide(const SearchShares *shares, int target_count,
  */
 
 /*
- * Begin pruning.  plan and steps are what hm_plan_pruning() made (HM_JOIN_PRUNING and
- * HM_JOIN_PRUNE_STEPS), inner is the inner side's range table index, and targets is the
- * number of planned targets.  Returns the planned targets that are not pruned for good,
- * numbered as in the plan.  The other functions number these from 0.
+ * Begin pruning.  plan and steps are what hm_plan_pruning() made, inner is the inner side's range
+ * table index, and targets is the number of planned targets.  Returns the planned targets that are
+ * not pruned for good, numbered as in the plan.  The other functions number these from 0.
  */
 extern Bitmapset *hm_pruning_begin(SearchPruning *pruning, PlanState *node, List *plan, List *steps,
 								   Index inner, int targets);

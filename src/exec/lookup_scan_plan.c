@@ -389,6 +389,18 @@ hm_lookup_scan_compares(const Path *path, const Expr *expr)
 		   index->indexkeys[0] != 0 && var->varattno == index->indexkeys[0];
 }
 
+bool
+hm_lookup_scan_filters(const Path *path)
+{
+	const CustomPath *scan = (const CustomPath *) path;
+	const Conditions *conditions;
+
+	if (!IsA(scan, CustomPath) || scan->methods != &hm_lookup_scan_path_methods)
+		return false;
+	conditions = lthird(scan->custom_private);
+	return list_difference_ptr(path->parent->baserestrictinfo, conditions->exact) != NIL;
+}
+
 /*
  * Whether the first rows are wanted in an order in which a plain scan of the index
  * returns them, for the same single array.

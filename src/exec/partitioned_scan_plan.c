@@ -5,8 +5,8 @@
  * An Append has a lookup scan of each partition look up all elements of the array.  Where the
  * table is partitioned by the key, most elements can be in one partition only.  So a lookup
  * scan of the whole table is offered, too.  Its targets are the partitions, as those of a
- * lookup join (targets.c), and it is executed as a lookup join whose outer rows are the
- * elements (lookup_join_array.c).
+ * lookup join (targets.c).  The elements are its probes (source_conditions.c), or rows with one
+ * column if they have to be compared (source_elements.c).
  *
  * It is not offered if the partitions' bounds say nothing about the key, nor where rows are
  * locked or changed, nor with several arrays or ORs: then there is the Append.  Nor for a cursor

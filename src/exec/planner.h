@@ -214,6 +214,9 @@ extern const CustomPathMethods hm_lookup_join_path_methods;
  */
 extern bool hm_lookup_scan_compares(const Path *path, const Expr *expr);
 
+/* Whether a path is a lookup scan of one table with restrictions that its keys do not stand for. */
+extern bool hm_lookup_scan_filters(const Path *path);
+
 /*
  * If a lookup scan may read the keys of an array from the sub-select that makes it
  * (subplan_keys.c), return what the executor needs for this, for custom_private;

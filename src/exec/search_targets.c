@@ -384,8 +384,9 @@ next_target(LookupNode *lookup)
 		}
 		if (lookup->probes->count == 0)
 			continue;
-		if (lookup->is_table)
-			hm_table_choose_columns(lookup);
+		/* Before the fetch starts, which decides by its needs whether it asks for keys. */
+		if (lookup->is_table && hm_table_choose_columns(lookup) && lookup->node.fetch != NULL)
+			set_needs(lookup, &lookup->targets[lookup->target]);
 		begin_fetch(lookup);
 		if (hm_keeps_columns(lookup))
 			compose_chosen(lookup, &lookup->targets[lookup->target]);
