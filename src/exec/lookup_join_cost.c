@@ -139,13 +139,13 @@ static List *
 candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+	HmFields fields;
 	ListCell *cell;
 
-	if (hm_has_columns(index))
-		return extra->restrictlist;
+	hm_read_fields(index, &fields);
 	foreach (cell, keys->keys)
 	{
-		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(cell))->type))
+		if (!hm_key_is_exact(index, &fields, lfirst(cell)))
 			return extra->restrictlist;
 	}
 	return list_difference_ptr(extra->restrictlist, keys->clauses);
