@@ -166,6 +166,22 @@ extern bool hm_shares_differ(List *targets);
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
 /*
+ * The fields of an index's keys; and whether all rows that a key finds satisfy its condition, so
+ * that it is not evaluated.  (It is if the one value is looked up that shares its key with NULL.)
+ */
+extern void hm_read_fields(const IndexOptInfo *index, HmFields *fields);
+extern bool hm_key_is_exact(const IndexOptInfo *index, const HmFields *fields,
+							const LookupKey *key);
+
+/*
+ * The same condition as `column = ANY (array)`, about a column of the index, in a form that
+ * PostgreSQL can evaluate with a hash table: with both sides of one type.  The clause itself if
+ * that is not needed, not possible, or might fail.
+ */
+extern Expr *hm_hash_array(PlannerInfo *root, const IndexOptInfo *index, int column,
+						   ScalarArrayOpExpr *clause);
+
+/*
  * A condition on one relation that the query does not have as such.  Security barriers have to be
  * kept from it as from the condition of that level from which it follows.
  */
