@@ -1,7 +1,7 @@
 /*
  * planner.h
  *		Declarations that the planner halves share: planner.c, targets.c, *_plan.c, *_paths.c,
- *		*_cost.c, not_in.c, row_comparisons.c and subplan_keys.c.
+ *		*_cost.c, not_in.c, row_lists.c, row_comparisons.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H
@@ -246,6 +246,12 @@ extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_ty
  * an antijoin, as NOT EXISTS (not_in.c).
  */
 extern void hm_rewrite_not_in(Query *query);
+
+/*
+ * Rewrite those conditions of a query that are long lists of rows, and can be answered by a lookup
+ * join, as IN (VALUES ...) (row_lists.c).
+ */
+extern void hm_rewrite_row_lists(Query *query);
 
 /*
  * If a relation is a sub-select that returns the distinct values of a column, which is
