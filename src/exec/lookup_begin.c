@@ -379,6 +379,8 @@ begin_quals(LookupNode *lookup)
 	lookup->inner_quals = ExecInitQual(plan->inner_quals, state);
 	lookup->quals = ExecInitQual(lookup->is_table ? plan->key_clauses : plan->quals, state);
 	lookup->other_quals = ExecInitQual(other_quals, state);
+	lookup->one_time = ExecInitQual(plan->one_time, state);
+	lookup->inner_one_time = ExecInitQual(plan->inner_one_time, state);
 	lookup->has_conditions = plan->inner_quals != NIL || other_quals != NIL;
 	return other_quals;
 }

@@ -197,7 +197,6 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Jo
 	return keys->equal || (keys->lower && keys->upper);
 }
 
-/* Whether one of the clauses is a one-time filter.  Our nodes do not support these. */
 static bool
 has_pseudoconstant(List *infos)
 {
@@ -209,6 +208,39 @@ has_pseudoconstant(List *infos)
 			return true;
 	}
 	return false;
+}
+
+bool
+hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra)
+{
+	return has_pseudoconstant(extra->restrictlist) || has_pseudoconstant(inner->baserestrictinfo);
+}
+
+/*
+ * Divide a join's clauses into one-time filters and others, which are returned.  PostgreSQL does
+ * not take a clause of an outer join for a one-time filter, because rows without a match are
+ * returned whatever its value.
+ */
+static List *
+divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filters)
+{
+	List *others = NIL;
+	ListCell *cell;
+
+	*filters = (JoinKeys){0};
+	foreach (cell, infos)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (info->pseudoconstant)
+			filters->one_time = lappend(filters->one_time, info);
+		else if (bms_is_empty(info->clause_relids) && hm_decides_match(type, joinrel, info) &&
+				 !contain_volatile_functions((Node *) info))
+			filters->inner_one_time = lappend(filters->inner_one_time, info);
+		else
+			others = lappend(others, info);
+	}
+	return others;
 }
 
 /* Whether expressions have a whole-row reference to a relation. */
@@ -282,7 +314,9 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 								.key_clauses = keys->clauses,
 								.arguments = keys->arguments,
 								.keys = keys->keys,
-								.restrictions = extra->restrictlist};
+								.restrictions = extra->restrictlist,
+								.one_time = keys->one_time,
+								.inner_one_time = keys->inner_one_time};
 	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
 					  lookups);
@@ -528,9 +562,7 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 bool
 hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {
-	return !has_pseudoconstant(extra->restrictlist) &&
-		   !has_pseudoconstant(inner->baserestrictinfo) && can_provide_targets(joinrel, outer) &&
-		   hm_join_can_read(inner) &&
+	return can_provide_targets(joinrel, outer) && hm_join_can_read(inner) &&
 		   !read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
 }
 
@@ -538,6 +570,8 @@ void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type, JoinPathExtraData *extra)
 {
+	JoinPathExtraData others = *extra;
+	JoinKeys filters;
 	RelOptInfo *table;
 	ListCell *cell;
 
@@ -553,6 +587,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
+	others.restrictlist = divide_one_time(type, joinrel, extra->restrictlist, &filters);
 	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -560,12 +595,14 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		List *targets;
 
 		if (!hm_can_use_index(index) ||
-			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
+			!match_restrictions(root, inner, index, type, joinrel, others.restrictlist, &keys))
 			continue;
-		if (!hm_can_join(joinrel, outer, inner, extra))
+		if (!hm_can_join(joinrel, outer, inner, &others))
 			return;
+		keys.one_time = filters.one_time;
+		keys.inner_one_time = filters.inner_one_time;
 		targets = hm_targets(root, inner, index, keys.exprs);
 		if (targets != NIL)
-			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
+			add_paths(root, joinrel, outer, inner, targets, type, &keys, &others);
 	}
 }

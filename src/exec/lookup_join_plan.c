@@ -266,6 +266,10 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.key_clauses = keys_left(root, keys, keys, inner->relid);
 	plan.inner_quals =
 		extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false);
+	plan.one_time = extract_actual_clauses(hm_join_in_order(root, join->one_time), true);
+	plan.inner_one_time =
+		list_concat(extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), true),
+					get_actual_clauses(join->inner_one_time));
 	plan.arguments = join->arguments;
 	plan.keys = join->keys;
 	plan.index_only = join->index_only;

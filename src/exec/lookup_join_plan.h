@@ -15,8 +15,11 @@ typedef struct JoinKeys
 	List *arguments;    /* the outer side of each */
 	List *restrictions; /* RestrictInfos of the inner side that give columns of an index with
 						 * several their values, and have arguments, too */
-	List *keys;         /* a LookupKey for each */
-	List *exprs;        /* the key; or, for each of an index's first columns, what it is of the
+	List
+		*one_time; /* RestrictInfos of the join that are no key clauses, but one-time filters, of */
+	List *inner_one_time; /* the join, or of what matches; the inner side may have others */
+	List *keys;           /* a LookupKey for each */
+	List *exprs;          /* the key; or, for each of an index's first columns, what it is of the
 						 * inner side */
 	bool equal;
 	bool lower;
@@ -35,6 +38,8 @@ typedef struct LookupJoinPath
 	List *arguments;
 	List *keys;         /* LookupKeys */
 	List *restrictions; /* all join clauses */
+	List *one_time;     /* RestrictInfos: see JoinKeys */
+	List *inner_one_time;
 } LookupJoinPath;
 
 /* ----------------------------------------------------------------
@@ -97,6 +102,9 @@ extern bool hm_join_can_read(RelOptInfo *inner);
 /* Whether one of our joins can evaluate and return all that this join needs. */
 extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 						JoinPathExtraData *extra);
+
+/* Whether a join or its inner side has a one-time filter.  Only a lookup join evaluates these. */
+extern bool hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra);
 
 /* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
 extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);

@@ -82,11 +82,13 @@ typedef struct LookupPlan
 	List *clause_columns; /* and those of the key clauses */
 
 	/* Expressions, which setrefs.c changes */
-	List *arguments;   /* of all arms, or of the keys, in order */
-	List *key_clauses; /* what arms or keys stand for; in a join, they are among "quals", too */
-	List *inner_quals; /* other restrictions of the table, or of the inner side */
-	List *quals;       /* all join clauses; or what compares rows with elements */
-	List *prune_steps; /* the steps made by hm_plan_pruning() */
+	List *arguments;      /* of all arms, or of the keys, in order */
+	List *key_clauses;    /* what arms or keys stand for; in a join, they are among "quals", too */
+	List *inner_quals;    /* other restrictions of the table, or of the inner side */
+	List *quals;          /* all join clauses; or what compares rows with elements */
+	List *prune_steps;    /* the steps made by hm_plan_pruning() */
+	List *one_time;       /* a join's one-time filters: if one is not true, it has no rows; */
+	List *inner_one_time; /* or, of the inner side, it finds none */
 } LookupPlan;
 
 /* Put a plan in the lists of a CustomScan; and get it from there. */

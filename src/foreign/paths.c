@@ -305,7 +305,8 @@ hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		!outer_may_pay(joinrel, outer_path))
 		return;
 	hm_count_foreign(root, inner, &tables);
-	if (tables.count == 0 || may_write_remotely(root) || !hm_can_join(joinrel, outer, inner, extra))
+	if (tables.count == 0 || may_write_remotely(root) || hm_has_one_time_filter(inner, extra) ||
+		!hm_can_join(joinrel, outer, inner, extra))
 		return;
 
 	foreach (cell, extra->restrictlist)
