@@ -127,4 +127,107 @@ SELECT * FROM compare_lookups(
 	'SELECT w.x, d.name FROM w LEFT JOIN (SELECT * FROM dim WHERE current_setting(''my.flag'') = ''off'') d USING (id)',
 	'SELECT count(*), sum(d.n) FROM w JOIN dim d USING (id) WHERE current_setting(''my.flag'') = ''on''');
 SET max_parallel_workers_per_gather = 0;
-RESET lookup.seqscan;
+SET lookup.seqscan = off;
+
+--
+-- Expressions and constants of the inner side
+--
+BEGIN;
+CALL use_lookups(false);
+SELECT * FROM plan('SELECT w.id, d.name, d.found FROM w LEFT JOIN (SELECT id, name, true AS found FROM dim) d ON d.id = w.id', 'VERBOSE');
+SELECT * FROM plan('SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM dim) d ON d.id = w.id WHERE d.c IS DISTINCT FROM ''n5''');
+COMMIT;
+SELECT * FROM compare_lookups(
+	'SELECT w.id, d.name, d.found FROM w LEFT JOIN (SELECT id, name, true AS found FROM dim) d ON d.id = w.id',
+	'SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM dim) d ON d.id = w.id',
+	'SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM dim) d ON d.id = w.id WHERE d.c IS DISTINCT FROM ''n5''',
+	'SELECT w.id, d.c || d.id FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM dim) d ON d.id = w.id WHERE d.c IS NULL OR d.c > w.name',
+	'SELECT w.id FROM w LEFT JOIN (SELECT id, true AS found FROM dim) d ON d.id = w.id WHERE d.found IS NULL',
+	'SELECT count(d.found), count(*) FROM w LEFT JOIN (SELECT id, true AS found FROM dim) d ON d.id = w.id',
+	'SELECT count(*), sum(d.m) FROM w LEFT JOIN (SELECT id, coalesce(n, -1) AS m FROM dim) d ON d.id = w.id WHERE d.m <> 3',
+	'SELECT d.c, count(*) FROM w LEFT JOIN (SELECT id, coalesce(n, -1) AS c FROM dim) d ON d.id = w.id GROUP BY d.c',
+	'SELECT d.c, count(d.c), sum(w.x) FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM dim) d ON d.id = w.id GROUP BY d.c',
+	'SELECT w.id, d.name, d.found FROM w LEFT JOIN (SELECT id, name, true AS found FROM parted) d ON d.id = w.id',
+	'SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') || coalesce(n, -1) AS c FROM parted) d ON d.id = w.id AND d.c > ''n'' WHERE d.c IS DISTINCT FROM ''n5''',
+	-- Conditions on them, and an expression as the key
+	'SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c, 7 AS s FROM dim WHERE n > 2) d ON d.id = w.id AND d.c > w.name AND d.s > w.x',
+	'SELECT w.id, d.s FROM w LEFT JOIN (SELECT id, id + 1 AS s FROM dim) d ON d.id = w.id AND d.s > w.x',
+	-- One above the other
+	'SELECT w.id, d.f, e.f FROM w LEFT JOIN (SELECT id, true AS f FROM dim) d ON d.id = w.id LEFT JOIN (SELECT id, n, coalesce(name, ''?'') AS f FROM parted) e ON e.id = w.id + 1',
+	'SELECT w.id, d.f, e.f FROM w LEFT JOIN (SELECT id, n, true AS f FROM dim) d ON d.id = w.id LEFT JOIN (SELECT id, n, coalesce(name, ''?'') AS f FROM parted) e ON e.id = d.n AND d.f',
+	'SELECT y, s.x, s.f, s.g FROM other LEFT JOIN (SELECT w.x, w.id, d.f, coalesce(d.f, ''-'') || w.x AS g FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS f FROM dim) d ON d.id = w.id) s ON s.id = other.id',
+	'SELECT y, s.x, s.f, s.g FROM other LEFT JOIN (SELECT w.x, w.id, d.f, coalesce(d.f, ''-'') || w.x AS g FROM w JOIN (SELECT id, coalesce(name, ''?'') AS f FROM dim) d ON d.id = w.id) s ON s.id = other.id',
+	'SELECT y, s.g FROM other LEFT JOIN (SELECT w.id, coalesce(d.name, w.name, ''-'') AS g, 1 AS one FROM w LEFT JOIN dim d ON d.id = w.id) s ON s.id = other.id WHERE s.one IS NULL OR s.g > ''n4''',
+	'SELECT y, s.g, s.one FROM other LEFT JOIN (SELECT w.id, w.x, 1 AS one FROM w) t ON t.id = other.id LEFT JOIN (SELECT id, coalesce(name, ''-'') AS g, 2 AS one FROM dim) s ON s.id = t.x AND t.one = 1',
+	'SELECT x, (SELECT count(d.f) FROM other LEFT JOIN (SELECT id, true AS f, n FROM dim) d ON d.id = other.id WHERE y < w.x) FROM w WHERE x < 9',
+	'SELECT x, l.c FROM w, LATERAL (SELECT count(d.f) AS c FROM other LEFT JOIN (SELECT id, name || w.x AS f, n FROM dim) d ON d.id = other.id WHERE y < w.x AND d.f IS DISTINCT FROM w.name) l WHERE x < 9',
+	-- Sub-selects, semijoins and antijoins
+	'SELECT w.id, d.s FROM w LEFT JOIN (SELECT id, (SELECT max(y) FROM other WHERE other.id = dim.id) AS s FROM dim) d ON d.id = w.id WHERE w.x < 40',
+	'SELECT w.id, d.s FROM w LEFT JOIN (SELECT id, (SELECT max(y) FROM other) AS s FROM dim) d ON d.id = w.id',
+	'SELECT w.id, d.f FROM w LEFT JOIN (SELECT id, true AS f FROM dim) d ON d.id = w.id WHERE EXISTS (SELECT FROM parted p WHERE p.id = w.x AND coalesce(p.n, 0) < 5)',
+	'SELECT w.id, d.f FROM w LEFT JOIN (SELECT id, coalesce(n, 0) AS f FROM dim) d ON d.id = w.id WHERE NOT EXISTS (SELECT FROM parted p WHERE p.id = d.f)');
+
+--
+-- Whole rows of the inner side
+--
+BEGIN;
+CALL use_lookups(false);
+SELECT * FROM plan('SELECT w.id, d FROM w LEFT JOIN dim d ON d.id = w.id', 'VERBOSE');
+SELECT * FROM plan('SELECT w.id, to_jsonb(d) FROM w JOIN parted d ON d.id = w.id WHERE d IS NOT NULL');
+SELECT d, to_jsonb(d), w.x FROM w LEFT JOIN dim d ON d.id = w.id WHERE w.x IN (1, 11, 12, 19, 22) ORDER BY w.x, d;
+COMMIT;
+SELECT * FROM compare_lookups(
+	'SELECT w.id, d FROM w JOIN dim d ON d.id = w.id',
+	'SELECT w.id, d FROM w LEFT JOIN dim d ON d.id = w.id',
+	'SELECT w.id, to_jsonb(d)::text, d.name FROM w JOIN dim d ON d.id = w.id',
+	'SELECT w.id, to_jsonb(d)::text, d IS NULL, d.* FROM w LEFT JOIN dim d ON d.id = w.id',
+	'SELECT w.id FROM w LEFT JOIN dim d ON d.id = w.id WHERE d IS NULL',
+	'SELECT w.id FROM w LEFT JOIN dim d ON d.id = w.id WHERE NOT (d IS NOT NULL)',
+	'SELECT w.id, d.name FROM w LEFT JOIN dim d ON d.id = w.id AND d IS NOT NULL',
+	'SELECT w.id, d FROM w JOIN dim d ON d.id = w.id AND to_jsonb(d) ->> ''name'' > w.name',
+	'SELECT w.id, d FROM w JOIN dim d ON d.id = w.id WHERE (to_jsonb(d) ->> ''late'')::int = 7',
+	'SELECT x FROM w WHERE EXISTS (SELECT FROM dim d WHERE d.id = w.id AND d IS NOT NULL)',
+	'SELECT x FROM w WHERE NOT EXISTS (SELECT FROM dim d WHERE d.id = w.id AND d IS NOT NULL)',
+	'SELECT count(d) FROM w LEFT JOIN dim d ON d.id = w.id',
+	'SELECT w.id, d, d.tableoid::regclass FROM w JOIN parted d ON d.id = w.id',
+	'SELECT w.id, to_jsonb(d)::text FROM w LEFT JOIN parted d ON d.id = w.id AND d IS NOT NULL',
+	'SELECT w.id, d.r FROM w LEFT JOIN (SELECT id, coalesce(to_jsonb(parted)::text, ''-'') AS r FROM parted) d ON d.id = w.id',
+	'SELECT y, s.x, s.d, s.p FROM other LEFT JOIN (SELECT w.x, w.id, d, p FROM w LEFT JOIN dim d ON d.id = w.id LEFT JOIN parted p ON p.id = w.id) s ON s.id = other.id',
+	'SELECT array_agg(d ORDER BY d) FROM w JOIN dim d ON d.id = w.id WHERE w.x < 30');
+-- Partitionwise joins
+CREATE TABLE parted_w (id bigint, x int) PARTITION BY RANGE (id);
+CREATE TABLE parted_w_1 PARTITION OF parted_w FOR VALUES FROM (0) TO (1000) WITH (autovacuum_enabled = off);
+CREATE TABLE parted_w_2 (x int, id bigint) WITH (autovacuum_enabled = off);
+ALTER TABLE parted_w ATTACH PARTITION parted_w_2 FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE parted_w_3 PARTITION OF parted_w DEFAULT WITH (autovacuum_enabled = off);
+INSERT INTO parted_w SELECT id, x FROM w;
+:vacuum ANALYZE parted_w;
+SET enable_partitionwise_join = on;
+SELECT * FROM compare_lookups(
+	'SELECT w.x, w, d FROM parted_w w JOIN parted d ON d.id = w.id',
+	'SELECT w.x, w, d, to_jsonb(d)::text FROM parted_w w LEFT JOIN parted d ON d.id = w.id AND d IS NOT NULL',
+	'SELECT w.x, d.f FROM parted_w w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS f FROM parted) d ON d.id = w.id WHERE d.f IS DISTINCT FROM ''n5''');
+RESET enable_partitionwise_join;
+-- Scans of a partitioned table
+SELECT n, result, query FROM compare_lookups(
+	'SELECT d FROM parted d WHERE id = ANY (ARRAY(SELECT id FROM w))',
+	'SELECT to_jsonb(d)::text FROM parted d WHERE id = ANY (ARRAY(SELECT id FROM w)) AND d IS NOT NULL');
+-- Values that are stored elsewhere, and values that are passed by reference
+CREATE TABLE wide (id bigint, big text, n numeric) WITH (autovacuum_enabled = off);
+ALTER TABLE wide ALTER big SET STORAGE external;
+INSERT INTO wide SELECT i, repeat(i::text, 1000), i / 7.0 FROM generate_series(1, 200) i;
+CREATE INDEX ON wide USING harmonia (id);
+:vacuum ANALYZE wide;
+SELECT * FROM compare_lookups(
+	'SELECT w.x, d FROM w LEFT JOIN wide d ON d.id = w.id',
+	'SELECT w.x, d.big FROM w LEFT JOIN (SELECT id, big || ''x'' AS big, n + 1 AS n FROM wide) d ON d.id = w.x WHERE d.n > 2');
+-- Parallel workers
+SET lookup.seqscan = on;
+SET max_parallel_workers_per_gather = 2;
+SELECT * FROM compare_lookups(
+	'SELECT w.id, d.name, d.found FROM w LEFT JOIN (SELECT id, name, true AS found FROM dim) d ON d.id = w.id',
+	'SELECT w.id, d.c FROM w LEFT JOIN (SELECT id, coalesce(name, ''?'') AS c FROM parted) d ON d.id = w.id WHERE d.c IS DISTINCT FROM ''n5''',
+	'SELECT w.id, d, to_jsonb(d)::text FROM w LEFT JOIN dim d ON d.id = w.id',
+	'SELECT count(*), sum(d.m) FROM w LEFT JOIN (SELECT id, coalesce(n, -1) AS m FROM dim) d ON d.id = w.id');
+SET max_parallel_workers_per_gather = 0;
+SET lookup.seqscan = off;

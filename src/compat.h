@@ -581,8 +581,8 @@ typedef UpperUniquePath HmUniquePath;
 #endif
 
 /*
- * 15 and 16 do not call the hook for paths of joins that have a one-time filter, because only 17 puts
- * these above a custom scan.
+ * 15 and 16 do not call the hook for paths of joins that have a one-time filter, because only 17
+ * puts these above a custom scan.
  */
 #if PG_VERSION_NUM < 170000
 #define HM_NO_HOOK_FOR_ONE_TIME_FILTERS

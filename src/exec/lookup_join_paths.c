@@ -243,44 +243,80 @@ divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filte
 	return others;
 }
 
-/* Whether expressions have a whole-row reference to a relation. */
+/* Whether one of the expressions is the same column. */
 static bool
-read_row(List *exprs, Index relid)
-{
-	Bitmapset *attributes = NULL;
-
-	pull_varattnos((Node *) exprs, relid, &attributes);
-	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
-}
-
-bool
-hm_join_can_read(RelOptInfo *inner)
+has_column(List *exprs, Node *column)
 {
 	ListCell *cell;
 
-	foreach (cell, inner->reltarget->exprs)
+	foreach (cell, exprs)
 	{
-		Var *column = lfirst(cell);
-
-		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
-			return false;
+		if (hm_same_column(lfirst(cell), column))
+			return true;
 	}
-	return !read_row(extract_actual_clauses(inner->baserestrictinfo, false), inner->relid);
+	return false;
 }
 
 /*
- * Whether all that the join returns are columns of its inputs, or expressions that the
- * outer side has evaluated.  The join itself returns no other expressions.
+ * The columns of a join's inputs that what it returns is made of.  An expression that neither input
+ * provides is evaluated on the join's rows.
  */
-static bool
-can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer)
+static List *
+columns_of_targets(List *targets, RelOptInfo *outer, RelOptInfo *inner)
 {
+	List *columns = NIL;
+	ListCell *cell;
+
+	foreach (cell, pull_var_clause((Node *) targets, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		PlaceHolderVar *column = lfirst(cell);
+
+		if (IsA(column, PlaceHolderVar) && !has_column(outer->reltarget->exprs, (Node *) column) &&
+			!has_column(inner->reltarget->exprs, (Node *) column))
+			columns =
+				list_concat(columns, columns_of_targets(list_make1(column->phexpr), outer, inner));
+		else
+			columns = lappend(columns, column);
+	}
+	return columns;
+}
+
+/*
+ * What is evaluated on the join's rows must not want a column as it is after an outer join and as it
+ * was before, because the scan tuple has it once.
+ */
+bool
+hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
+			List *restrictions)
+{
+	List *exprs = list_copy(joinrel->reltarget->exprs);
+	List *columns = NIL;
+	bool has_expressions = false;
 	ListCell *cell;
 
 	foreach (cell, joinrel->reltarget->exprs)
 	{
 		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
+		{
+			if (!IsA(lfirst(cell), PlaceHolderVar) && !IsA(lfirst(cell), ConvertRowtypeExpr))
+				return false;
+			has_expressions = true;
+		}
+	}
+	if (!has_expressions)
+		return true;
+	foreach (cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (!hm_decides_match(type, joinrel, info))
+			exprs = lappend(exprs, info->clause);
+	}
+	foreach (cell, columns_of_targets(exprs, outer, inner))
+	{
+		if (has_column(columns, lfirst(cell)) && !list_member(columns, lfirst(cell)))
 			return false;
+		columns = lappend(columns, lfirst(cell));
 	}
 	return true;
 }
@@ -559,13 +595,6 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
-bool
-hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
-{
-	return can_provide_targets(joinrel, outer) && hm_join_can_read(inner) &&
-		   !read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
-}
-
 void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type, JoinPathExtraData *extra)
@@ -597,7 +626,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		if (!hm_can_use_index(index) ||
 			!match_restrictions(root, inner, index, type, joinrel, others.restrictlist, &keys))
 			continue;
-		if (!hm_can_join(joinrel, outer, inner, &others))
+		if (!hm_can_join(joinrel, outer, inner, type, others.restrictlist))
 			return;
 		keys.one_time = filters.one_time;
 		keys.inner_one_time = filters.inner_one_time;

@@ -53,6 +53,12 @@ typedef struct LookupTarget
 					* the outer plan's */
 } LookupTarget;
 
+/*
+ * The source of a column of a join's scan tuple that is an expression on the inner side's columns
+ * there.  It is NULL in rows without a match.
+ */
+#define HM_COMPUTED (-1)
+
 typedef struct LookupPlan
 {
 	/* Up to the first list, there are no pointers. */
@@ -73,7 +79,7 @@ typedef struct LookupPlan
 	List *keys;
 	List *subplan; /* made by hm_plan_subplan_keys() for the only argument of arms; or NIL */
 	List *sources; /* for each column of the scan tuple: the outer plan's column number, or 0 if it
-					* is the inner side's */
+					* is the inner side's, or HM_COMPUTED */
 	List *targets; /* LookupTargets */
 	List *pruning; /* made by hm_plan_pruning() */
 
@@ -89,6 +95,7 @@ typedef struct LookupPlan
 	List *prune_steps;    /* the steps made by hm_plan_pruning() */
 	List *one_time;       /* a join's one-time filters: if one is not true, it has no rows; */
 	List *inner_one_time; /* or, of the inner side, it finds none */
+	List *computed;       /* for each column of the scan tuple that is computed: what it is */
 } LookupPlan;
 
 /* Put a plan in the lists of a CustomScan; and get it from there. */
