@@ -282,8 +282,8 @@ columns_of_targets(List *targets, RelOptInfo *outer, RelOptInfo *inner)
 }
 
 /*
- * What is evaluated on the join's rows must not want a column as it is after an outer join and as it
- * was before, because the scan tuple has it once.
+ * What is evaluated on the join's rows must not want a column as it is after an outer join and as
+ * it was before, because the scan tuple has it once.
  */
 bool
 hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
