@@ -368,6 +368,9 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	path->total_cost -= (cpu_tuple_cost - row_cost) * Min(path->rows, lookups->candidates);
 	hm_add_evaluations(root, path, keys->arguments, outer_rows);
 	hm_add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
+	path->startup_cost += inner->reltarget->cost.startup;
+	path->total_cost +=
+		inner->reltarget->cost.startup + inner->reltarget->cost.per_tuple * lookups->candidates;
 	hm_add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);
 	path->total_cost = Max(path->startup_cost, Min(path->total_cost, most));
 }
