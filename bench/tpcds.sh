@@ -30,7 +30,7 @@ scale=${SCALE:-1}
 # build_kit: builds the kit, and makes $dir/queries/NUMBER.sql, the first of those that a template has.
 build_kit() {
 	say 'Building dsdgen and dsqgen'
-	cp -r "$TPCDS_KIT" "$dir/kit"
+	cp -a "$TPCDS_KIT" "$dir/kit"
 	make -s -C "$dir/kit/tools" OS=LINUX CC='gcc -w -fcommon' dsdgen dsqgen tpcds.idx >&2
 	mkdir "$dir/queries"
 	(cd "$dir/kit/tools" && ./dsqgen -VERBOSE N -QUIET Y -DIRECTORY ../query_templates -INPUT ../query_templates/templates.lst \

@@ -30,7 +30,7 @@ scale=${SCALE:-1}
 
 build_kit() {
 	say 'Building dbgen and qgen'
-	cp -r "$TPCH_KIT" "$dir/kit"
+	cp -a "$TPCH_KIT" "$dir/kit"
 	make -s -C "$dir/kit" -f makefile.suite CC='gcc -w' DATABASE=ORACLE MACHINE=LINUX WORKLOAD=TPCH dbgen qgen >&2
 }
 
