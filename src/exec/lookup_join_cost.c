@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "miscadmin.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 
@@ -58,17 +59,40 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 }
 
 /*
+ * The number of hits of so many probes in the tables of a UNION ALL, which has no statistics of its
+ * own.
+ */
+static double
+hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clauses, double probes)
+{
+	double hits = 0;
+	ListCell *cell;
+
+	foreach (cell, targets)
+	{
+		RelOptInfo *table = ((HmTarget *) lfirst(cell))->rel;
+		List *translated = (List *) hm_translate_for_child(root, (Node *) clauses, table, inner);
+
+		hits += probes * table->tuples *
+				clauselist_selectivity(root, translated, (int) table->relid, JOIN_INNER, NULL);
+	}
+	return clamp_row_est(hits);
+}
+
+/*
  * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each
  * probe; or more, where values that are frequent on both sides meet.
  */
 static double
-expected_hits(PlannerInfo *root, RelOptInfo *inner, JoinKeys *keys, JoinPathExtraData *extra,
-			  double probes, bool distinct, double tuples)
+expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *keys,
+			  JoinPathExtraData *extra, double probes, bool distinct, double tuples)
 {
 	List *clauses = list_concat_copy(keys->clauses, keys->restrictions);
-	Selectivity selectivity =
-		clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
+	Selectivity selectivity;
 
+	if (hm_is_union_all(root, inner))
+		return hits_in_children(root, inner, targets, clauses, probes);
+	selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	if (keys->equal && !distinct)
 	{
 		SpecialJoinInfo inner_join = *extra->sjinfo;
@@ -92,7 +116,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 
 	foreach (cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
-	hits = expected_hits(root, inner, keys, extra, probes, distinct, tuples);
+	hits = expected_hits(root, inner, targets, keys, extra, probes, distinct, tuples);
 	*cost = (LookupCost){0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;
