@@ -50,7 +50,10 @@ plan_query(HM_PLANNER_PARAMETERS)
 
 	/* The planner changes the query, too. */
 	if (enable_lookup_join)
+	{
 		hm_rewrite_not_in(parse);
+		hm_rewrite_row_lists(parse);
+	}
 	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
 	{

@@ -39,8 +39,9 @@ begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 	key->argument = ExecInitExpr(argument, &lookup->node.css.ss.ps);
 	key->is_exact = key->type->type == plan->type && key->type->exact;
 	lookup->may_be_fuzzy |= hm_may_be_fuzzy(hm_key_type_id(key->type), plan->type) ||
-							(lookup->plan.composite && (key->strategy != BTEqualStrategyNumber ||
-														!field_is_exact(lookup, number)));
+							(lookup->plan.composite && !field_is_exact(lookup, plan->column));
+	if (key->strategy == BTEqualStrategyNumber)
+		lookup->equal_count++;
 	while (IsA(column, RelabelType))
 		column = ((RelabelType *) column)->arg;
 	if (plan->is_array)

@@ -27,6 +27,12 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
+/*
+ * A restriction that leaves more of the rows is not made part of a join's keys: to make a range of
+ * each row's key takes as long as comparing a row.
+ */
+#define RANGE_SELECTIVITY 0.5
+
 LookupKey *
 hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array)
 {
@@ -58,10 +64,10 @@ hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator,
 
 /*
  * Take a join clause as a key clause if it compares a column of the index; if the index has
- * several, only if it compares for equality.
+ * several, only if it compares for equality, or does not ("range").
  */
 static bool
-match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column, bool range,
 			 RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr *clause = (OpExpr *) info->clause;
@@ -96,7 +102,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
 		return false;
 	strategy = hm_operator_strategy(index, column, operator);
-	if (strategy == 0 || (hm_has_columns(index) && strategy != BTEqualStrategyNumber))
+	if (strategy == 0 || (hm_has_columns(index) && (strategy != BTEqualStrategyNumber) != range))
 		return false;
 
 	keys->clauses = lappend(keys->clauses, info);
@@ -104,13 +110,15 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	return true;
 }
 
-bool
-hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
-						  RestrictInfo *info, JoinKeys *keys)
+/* The same for a restriction of the inner side, of an index with several columns. */
+static bool
+match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column, bool range,
+				  RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr *clause = (OpExpr *) info->clause;
 	Node *key, *argument;
 	Oid operator;
+	int strategy;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 || info->pseudoconstant ||
 		!hm_has_collation(index, column, clause->inputcollid) ||
@@ -128,12 +136,21 @@ hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *in
 		operator= get_commutator(operator);
 	}
 	if (!OidIsValid(operator) || !bms_is_empty(pull_varnos(root, argument)) ||
-		contain_volatile_functions((Node *) info) ||
-		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
+		contain_volatile_functions((Node *) info))
+		return false;
+	strategy = hm_operator_strategy(index, column, operator);
+	if (strategy == 0 || (strategy != BTEqualStrategyNumber) != range)
 		return false;
 	keys->restrictions = lappend(keys->restrictions, info);
 	hm_join_add_key(index, column, key, operator, false, argument, keys);
 	return true;
+}
+
+bool
+hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+						  RestrictInfo *info, JoinKeys *keys)
+{
+	return match_restriction(root, inner, index, column, false, info, keys);
 }
 
 bool
@@ -143,14 +160,51 @@ hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
 }
 
 /*
+ * Add to the keys what narrows the range of the column that follows those with a value: join
+ * clauses, and restrictions of the inner side that rule out half of the rows.  Of several targets,
+ * each would need ranges of its own, so there are none.
+ */
+static void
+match_range(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
+			RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+{
+	int column = list_length(keys->exprs);
+	HmFields fields;
+	ListCell *cell;
+
+	if (column == 0 || column == index->nkeycolumns || index->rel != inner)
+		return;
+	hm_read_fields(index, &fields);
+	if (!hm_field_is_exact(&fields.fields[column]))
+		return;
+	foreach (cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (hm_decides_match(type, joinrel, info))
+			match_clause(root, inner, index, column, true, info, keys);
+	}
+	foreach (cell, inner->baserestrictinfo)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (clause_selectivity(root, (Node *) info, 0, JOIN_INNER, NULL) < RANGE_SELECTIVITY)
+			match_restriction(root, inner, index, column, true, info, keys);
+	}
+}
+
+/*
  * Collect the key clauses of a join for an index of several columns: for as many of its first
- * columns as have one, or a value that a restriction of the inner side gives them.  Returns whether
- * there is a key clause.
+ * columns as have one, or a value that a restriction of the inner side gives them; and for ranges
+ * of the next column.  Returns whether there is a key clause, and if that is not for equality, a
+ * lower and an upper bound.
  */
 static bool
 match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
 			  RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
 {
+	bool equal;
+
 	*keys = (JoinKeys){0};
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
@@ -162,7 +216,7 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinTyp
 			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 			if (!found && hm_decides_match(type, joinrel, info))
-				found = match_clause(root, inner, index, i, info, keys);
+				found = match_clause(root, inner, index, i, false, info, keys);
 		}
 		foreach (cell, inner->baserestrictinfo)
 		{
@@ -172,7 +226,9 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinTyp
 		if (!found)
 			break;
 	}
-	return keys->clauses != NIL;
+	equal = keys->clauses != NIL;
+	match_range(root, inner, index, type, joinrel, restrictions, keys);
+	return equal || (keys->clauses != NIL && keys->lower && keys->upper);
 }
 
 /*
@@ -193,7 +249,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Jo
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 		if (hm_decides_match(type, joinrel, info))
-			match_clause(root, inner, index, 0, info, keys);
+			match_clause(root, inner, index, 0, false, info, keys);
 	}
 	return keys->equal || (keys->lower && keys->upper);
 }

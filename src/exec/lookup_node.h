@@ -296,6 +296,8 @@ struct LookupNode
 	Oid value_type;            /* of such values; or invalid: the column's */
 	FmgrInfo equal;            /* compares them */
 	int key_count;
+	int equal_count; /* with several columns: so many first keys are for equality, with a column
+					  * each; others are for a range of the next column */
 	RowKey *keys;
 	ExprState *inner_quals;
 	ExprState *quals;       /* all join clauses */

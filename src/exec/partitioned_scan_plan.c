@@ -329,6 +329,7 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 {
 	const PathTarget *target = path->pathtarget;
 	const IndexOptInfo *index = ((HmTarget *) linitial(scan->targets))->index;
+	HmFields fields;
 	QualCost filter;
 	double rows, pages;
 	Cost reading = scan->elements * READING_OPERATORS * cpu_operator_cost +
@@ -346,7 +347,8 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 		path->total_cost *= HM_GUESS_DISCOUNT;
 	}
 	cost_qual_eval(&filter, other_restrictions(scan), root);
-	if (!hm_key_type_lookup(hm_index_type_id(index, 0))->exact || hm_has_columns(index))
+	hm_read_fields(index, &fields);
+	if (!hm_key_is_exact(index, &fields, list_nth(scan->keys.keys, scan->key)))
 		filter.per_tuple += cpu_operator_cost;
 	path->startup_cost += filter.startup + target->cost.startup;
 	path->total_cost += filter.startup + filter.per_tuple * rows + target->cost.startup +
