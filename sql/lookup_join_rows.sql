@@ -231,3 +231,77 @@ SELECT * FROM compare_lookups(
 	'SELECT count(*), sum(d.m) FROM w LEFT JOIN (SELECT id, coalesce(n, -1) AS m FROM dim) d ON d.id = w.id');
 SET max_parallel_workers_per_gather = 0;
 SET lookup.seqscan = off;
+
+--
+-- UNION ALL as the inner side
+--
+CREATE TABLE dim_2 (gone int, n int, name text, id bigint) WITH (autovacuum_enabled = off);
+ALTER TABLE dim_2 DROP COLUMN gone;
+INSERT INTO dim_2 SELECT i % 9, 'm' || i, i FROM generate_series(2500, 3500) i;
+CREATE INDEX ON dim_2 USING harmonia (id);
+CREATE TABLE short (id int, name text, n int) WITH (autovacuum_enabled = off);
+INSERT INTO short SELECT i, 's' || i, i FROM generate_series(1, 500) i;
+CREATE INDEX ON short USING harmonia (id);
+:vacuum ANALYZE dim_2, short;
+CREATE VIEW both_dims AS SELECT id, name, n FROM dim UNION ALL SELECT id, name, n FROM dim_2;
+CREATE VIEW three AS SELECT id, name, n FROM both_dims UNION ALL SELECT id, name, n FROM parted;
+BEGIN;
+CALL use_lookups(false);
+SELECT * FROM plan('SELECT w.x, d.name FROM w JOIN both_dims d USING (id)');
+SELECT * FROM plan('SELECT w.x, d.name FROM w LEFT JOIN three d ON d.id = w.id AND d.n > 3 AND d.name > w.name', 'VERBOSE');
+SELECT lookup_nodes('SELECT w.x, d.name FROM w JOIN both_dims d USING (id)'), jsonb_path_query_array(plan::jsonb, 'strict $.**."Alias"') FROM plan('SELECT w.x, d.name FROM w JOIN both_dims d USING (id)', 'FORMAT JSON') p(plan);
+COMMIT;
+SELECT * FROM compare_lookups(
+	'SELECT w.x, d.name FROM w JOIN both_dims d USING (id)',
+	'SELECT w.x, d FROM w LEFT JOIN both_dims d USING (id)',
+	'SELECT w.x, d.name, d.n FROM w LEFT JOIN both_dims d ON d.id = w.id AND d.n > 3',
+	'SELECT w.x, d.name, d.n FROM w JOIN three d ON d.id = w.id AND d.n > 3 AND d.name > w.name',
+	'SELECT w.x, d.name, d.n FROM w LEFT JOIN three d ON d.id = w.id AND d.name > w.name',
+	'SELECT x FROM w WHERE EXISTS (SELECT FROM three d WHERE d.id = w.id AND d.n > 3)',
+	'SELECT x FROM w WHERE NOT EXISTS (SELECT FROM three d WHERE d.id = w.id AND d.n > 3)',
+	'SELECT count(*), sum(d.n) FROM w JOIN three d USING (id)',
+	'SELECT d.n, count(*) FROM w JOIN both_dims d USING (id) GROUP BY d.n',
+	'SELECT d.name FROM both_dims d WHERE d.id IN (SELECT id FROM w)',
+	'SELECT w.x, d.name, d.f FROM w LEFT JOIN (SELECT *, true AS f FROM both_dims) d USING (id)',
+	'SELECT w.x, d.name FROM w LEFT JOIN (SELECT * FROM both_dims WHERE current_setting(''my.flag'') = ''off'') d USING (id)',
+	'SELECT y, (SELECT count(d.n) FROM w LEFT JOIN three d ON d.id = w.id AND d.n > y % 5 WHERE w.x < 50) FROM other WHERE y < 9');
+-- Columns that are expressions, other types, conditions, sub-selects that are no tables, and one without an index are left alone
+SELECT * FROM compare_lookups(
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name, 1 AS s FROM dim UNION ALL SELECT id, name, 2 FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name, d.s FROM w JOIN (SELECT id, name, 1 AS s FROM dim UNION ALL SELECT id, name, 2 FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name, 1 AS s FROM dim UNION ALL SELECT id, name, 2 FROM dim_2) d USING (id) WHERE d.s = 2',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id + 1, name FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id, name || ''x'' FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id, name FROM short) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim WHERE n > 3 UNION ALL SELECT id, name FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id, name FROM w) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT DISTINCT id, name FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL VALUES (5, ''five'')) d USING (id)',
+	'SELECT w.x, d.r FROM w JOIN (SELECT id, dim_2 AS r FROM dim_2 UNION ALL SELECT id, dim_2 FROM dim_2) d USING (id)',
+	'SELECT w.x, d.name, d.y FROM w, LATERAL (SELECT id, name, w.x AS y FROM dim UNION ALL SELECT id, name, w.x FROM dim_2) d WHERE d.id = w.id');
+-- A policy of one of the tables
+GRANT SELECT ON ALL TABLES IN SCHEMA lookup_join_rows TO lookup_join_rows_reader;
+CREATE POLICY even ON secured AS RESTRICTIVE USING (id % 2 = 0);
+SET ROLE lookup_join_rows_reader;
+SELECT * FROM compare_lookups(
+	'SELECT w.x, d.name FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id, name FROM secured) d USING (id)',
+	'SELECT w.x, d.name FROM w LEFT JOIN (SELECT id, name FROM secured UNION ALL SELECT id, name FROM dim) d USING (id)',
+	'SELECT w.x, d.name FROM w JOIN both_dims d USING (id)');
+RESET ROLE;
+-- A column that the reader must not see
+CREATE TABLE hidden (id bigint, name text) WITH (autovacuum_enabled = off);
+CREATE INDEX ON hidden USING harmonia (id);
+SET ROLE lookup_join_rows_reader;
+BEGIN;
+CALL use_lookups(false);
+SELECT count(d.name) FROM w JOIN (SELECT id, name FROM dim UNION ALL SELECT id, name FROM hidden) d USING (id);
+ROLLBACK;
+RESET ROLE;
+-- Parallel workers
+SET lookup.seqscan = on;
+SET max_parallel_workers_per_gather = 2;
+SELECT * FROM compare_lookups(
+	'SELECT w.x, d.name FROM w LEFT JOIN three d USING (id)',
+	'SELECT count(*), sum(d.n) FROM w JOIN both_dims d USING (id)');
+SET max_parallel_workers_per_gather = 0;
+SET lookup.seqscan = off;

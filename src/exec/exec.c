@@ -107,7 +107,7 @@ join_search(PlannerInfo *root, int levels_needed, List *initial_rels)
 		result = geqo(root, levels_needed, initial_rels);
 	else
 		result = standard_join_search(root, levels_needed, initial_rels);
-	root->hasPseudoConstantQuals = has_filters;
+	root->hasPseudoConstantQuals |= has_filters;
 	return result;
 }
 

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "miscadmin.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/float.h"
@@ -120,6 +121,27 @@ finds_one(List *targets, const JoinKeys *keys)
 }
 
 /*
+ * The number of hits of so many probes in the tables of a UNION ALL, which has no statistics of its
+ * own.
+ */
+static double
+hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clauses, double probes)
+{
+	double hits = 0;
+	ListCell *cell;
+
+	foreach (cell, targets)
+	{
+		RelOptInfo *table = ((HmTarget *) lfirst(cell))->rel;
+		List *translated = (List *) hm_translate_for_child(root, (Node *) clauses, table, inner);
+
+		hits += probes * table->tuples *
+				clauselist_selectivity(root, translated, (int) table->relid, JOIN_INNER, NULL);
+	}
+	return clamp_row_est(hits);
+}
+
+/*
  * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each
  * probe; or more, where values that are frequent on both sides meet.
  */
@@ -128,10 +150,12 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 			  JoinPathExtraData *extra, double probes, bool distinct, double tuples)
 {
 	List *clauses = list_concat_copy(keys->clauses, keys->restrictions);
-	Selectivity selectivity =
-		clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
+	Selectivity selectivity;
 	double hits;
 
+	if (hm_is_union_all(root, inner))
+		return hits_in_children(root, inner, targets, clauses, probes);
+	selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	if (keys->equal && !distinct)
 	{
 		SpecialJoinInfo inner_join = *extra->sjinfo;

@@ -15,6 +15,7 @@
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -609,7 +610,8 @@ bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
 	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION && root->rowMarks == NIL &&
+	return IS_SIMPLE_REL(inner) && root->rowMarks == NIL &&
+		   (inner->rtekind == RTE_RELATION || hm_is_union_all(root, inner)) &&
 		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
 }
@@ -651,6 +653,38 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
+/*
+ * Whether all that a join reads of a UNION ALL, with these join clauses, are columns of the tables
+ * there.
+ */
+static bool
+are_columns(PlannerInfo *root, RelOptInfo *inner, List *restrictions, List *targets)
+{
+	List *exprs = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+							  extract_actual_clauses(restrictions, false));
+	ListCell *cell, *target;
+
+	exprs = list_concat(exprs, inner->reltarget->exprs);
+	foreach (cell, pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS))
+	{
+		Var *var = lfirst_node(Var, cell);
+
+		if (var->varno != (int) inner->relid)
+			continue;
+		if (var->varattno <= 0)
+			return false;
+		foreach (target, targets)
+		{
+			RelOptInfo *table = ((HmTarget *) lfirst(target))->rel;
+			Var *column = (Var *) hm_translate_for_child(root, (Node *) var, table, inner);
+
+			if (!IsA(column, Var) || column->varno != (int) table->relid || column->varattno == 0)
+				return false;
+		}
+	}
+	return true;
+}
+
 void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type, JoinPathExtraData *extra)
@@ -687,7 +721,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		keys.one_time = filters.one_time;
 		keys.inner_one_time = filters.inner_one_time;
 		targets = hm_targets(root, inner, index, keys.exprs);
-		if (targets != NIL)
+		if (targets != NIL && (!hm_is_union_all(root, inner) ||
+							   are_columns(root, inner, others.restrictlist, targets)))
 			add_paths(root, joinrel, outer, inner, targets, type, &keys, &others);
 	}
 }
