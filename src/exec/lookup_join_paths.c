@@ -15,6 +15,7 @@
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -253,7 +254,6 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Jo
 	return keys->equal || (keys->lower && keys->upper);
 }
 
-/* Whether one of the clauses is a one-time filter.  Our nodes do not support these. */
 static bool
 has_pseudoconstant(List *infos)
 {
@@ -267,44 +267,113 @@ has_pseudoconstant(List *infos)
 	return false;
 }
 
-/* Whether expressions have a whole-row reference to a relation. */
-static bool
-read_row(List *exprs, Index relid)
-{
-	Bitmapset *attributes = NULL;
-
-	pull_varattnos((Node *) exprs, relid, &attributes);
-	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
-}
-
 bool
-hm_join_can_read(RelOptInfo *inner)
+hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra)
 {
-	ListCell *cell;
-
-	foreach (cell, inner->reltarget->exprs)
-	{
-		Var *column = lfirst(cell);
-
-		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
-			return false;
-	}
-	return !read_row(extract_actual_clauses(inner->baserestrictinfo, false), inner->relid);
+	return has_pseudoconstant(extra->restrictlist) || has_pseudoconstant(inner->baserestrictinfo);
 }
 
 /*
- * Whether all that the join returns are columns of its inputs, or expressions that the
- * outer side has evaluated.  The join itself returns no other expressions.
+ * Divide a join's clauses into one-time filters and others, which are returned.  PostgreSQL does
+ * not take a clause of an outer join for a one-time filter, because rows without a match are
+ * returned whatever its value.
  */
-static bool
-can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer)
+static List *
+divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filters)
 {
+	List *others = NIL;
+	ListCell *cell;
+
+	*filters = (JoinKeys){0};
+	foreach (cell, infos)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (info->pseudoconstant)
+			filters->one_time = lappend(filters->one_time, info);
+		else if (bms_is_empty(info->clause_relids) && hm_decides_match(type, joinrel, info) &&
+				 !contain_volatile_functions((Node *) info))
+			filters->inner_one_time = lappend(filters->inner_one_time, info);
+		else
+			others = lappend(others, info);
+	}
+	return others;
+}
+
+/* Whether one of the expressions is the same column. */
+static bool
+has_column(List *exprs, Node *column)
+{
+	ListCell *cell;
+
+	foreach (cell, exprs)
+	{
+		if (hm_same_column(lfirst(cell), column))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The columns of a join's inputs that what it returns is made of.  An expression that neither input
+ * provides is evaluated on the join's rows.
+ */
+static List *
+columns_of_targets(List *targets, RelOptInfo *outer, RelOptInfo *inner)
+{
+	List *columns = NIL;
+	ListCell *cell;
+
+	foreach (cell, pull_var_clause((Node *) targets, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		PlaceHolderVar *column = lfirst(cell);
+
+		if (IsA(column, PlaceHolderVar) && !has_column(outer->reltarget->exprs, (Node *) column) &&
+			!has_column(inner->reltarget->exprs, (Node *) column))
+			columns =
+				list_concat(columns, columns_of_targets(list_make1(column->phexpr), outer, inner));
+		else
+			columns = lappend(columns, column);
+	}
+	return columns;
+}
+
+/*
+ * What is evaluated on the join's rows must not want a column as it is after an outer join and as
+ * it was before, because the scan tuple has it once.
+ */
+bool
+hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
+			List *restrictions)
+{
+	List *exprs = list_copy(joinrel->reltarget->exprs);
+	List *columns = NIL;
+	bool has_expressions = false;
 	ListCell *cell;
 
 	foreach (cell, joinrel->reltarget->exprs)
 	{
 		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
+		{
+			if (!IsA(lfirst(cell), PlaceHolderVar) && !IsA(lfirst(cell), ConvertRowtypeExpr))
+				return false;
+			has_expressions = true;
+		}
+	}
+	if (!has_expressions)
+		return true;
+	foreach (cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (!hm_decides_match(type, joinrel, info))
+			exprs = lappend(exprs, info->clause);
+	}
+	foreach (cell, columns_of_targets(exprs, outer, inner))
+	{
+		if (has_column(columns, lfirst(cell)) && !list_member(columns, lfirst(cell)))
 			return false;
+		columns = lappend(columns, lfirst(cell));
 	}
 	return true;
 }
@@ -338,7 +407,9 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 								.key_clauses = keys->clauses,
 								.arguments = keys->arguments,
 								.keys = keys->keys,
-								.restrictions = extra->restrictlist};
+								.restrictions = extra->restrictlist,
+								.one_time = keys->one_time,
+								.inner_one_time = keys->inner_one_time};
 	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
 					  lookups);
@@ -539,7 +610,8 @@ bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
 	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION && root->rowMarks == NIL &&
+	return IS_SIMPLE_REL(inner) && root->rowMarks == NIL &&
+		   (inner->rtekind == RTE_RELATION || hm_is_union_all(root, inner)) &&
 		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
 }
@@ -581,19 +653,44 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
-bool
-hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
+/*
+ * Whether all that a join reads of a UNION ALL, with these join clauses, are columns of the tables
+ * there.
+ */
+static bool
+are_columns(PlannerInfo *root, RelOptInfo *inner, List *restrictions, List *targets)
 {
-	return !has_pseudoconstant(extra->restrictlist) &&
-		   !has_pseudoconstant(inner->baserestrictinfo) && can_provide_targets(joinrel, outer) &&
-		   hm_join_can_read(inner) &&
-		   !read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
+	List *exprs = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+							  extract_actual_clauses(restrictions, false));
+	ListCell *cell, *target;
+
+	exprs = list_concat(exprs, inner->reltarget->exprs);
+	foreach (cell, pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS))
+	{
+		Var *var = lfirst_node(Var, cell);
+
+		if (var->varno != (int) inner->relid)
+			continue;
+		if (var->varattno <= 0)
+			return false;
+		foreach (target, targets)
+		{
+			RelOptInfo *table = ((HmTarget *) lfirst(target))->rel;
+			Var *column = (Var *) hm_translate_for_child(root, (Node *) var, table, inner);
+
+			if (!IsA(column, Var) || column->varno != (int) table->relid || column->varattno == 0)
+				return false;
+		}
+	}
+	return true;
 }
 
 void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type, JoinPathExtraData *extra)
 {
+	JoinPathExtraData others = *extra;
+	JoinKeys filters;
 	RelOptInfo *table;
 	ListCell *cell;
 
@@ -609,6 +706,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
+	others.restrictlist = divide_one_time(type, joinrel, extra->restrictlist, &filters);
 	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -616,12 +714,15 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		List *targets;
 
 		if (!hm_can_use_index(index) ||
-			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
+			!match_restrictions(root, inner, index, type, joinrel, others.restrictlist, &keys))
 			continue;
-		if (!hm_can_join(joinrel, outer, inner, extra))
+		if (!hm_can_join(joinrel, outer, inner, type, others.restrictlist))
 			return;
+		keys.one_time = filters.one_time;
+		keys.inner_one_time = filters.inner_one_time;
 		targets = hm_targets(root, inner, index, keys.exprs);
-		if (targets != NIL)
-			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
+		if (targets != NIL && (!hm_is_union_all(root, inner) ||
+							   are_columns(root, inner, others.restrictlist, targets)))
+			add_paths(root, joinrel, outer, inner, targets, type, &keys, &others);
 	}
 }

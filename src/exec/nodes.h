@@ -289,7 +289,8 @@ typedef struct HmKeyGroups
 
 /*
  * Begin to divide keys, which belong to the caller, and are put into another order.
- * Memory for the groups is in CurrentMemoryContext.
+ * Memory for the groups is in CurrentMemoryContext.  What is left of groups begun before is freed;
+ * a caller that has reset that context sets groups->ends to NIL.
  */
 extern void hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint32 count);
 

@@ -142,6 +142,13 @@ typedef struct HmTarget
 extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
 
 /*
+ * Whether a relation is a UNION ALL whose sub-selects have become its children.  These are tables,
+ * if the sub-selects do nothing but read one, or other sub-selects.  Its columns may be
+ * expressions there.
+ */
+extern bool hm_is_union_all(PlannerInfo *root, RelOptInfo *rel);
+
+/*
  * Whether an expression on a relation's columns is one of the columns of an index of one of its
  * tables.
  */

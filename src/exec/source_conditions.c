@@ -311,6 +311,7 @@ start(LookupNode *lookup)
 	if (!scan->is_made)
 	{
 		MemoryContextReset(scan->context);
+		scan->groups.ends = NIL;
 		if (scan->compares_values)
 			make_values(scan);
 		else if (!make_points(scan))
