@@ -180,6 +180,14 @@ hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes)
 		init_returned(fetch, false, attributes);
 }
 
+void
+hm_fetch_filter(HmFetch *fetch, const HmFieldFilter *filters, int count)
+{
+	Assert(count == 0 || !fetch->index_only);
+	fetch->filters = filters;
+	fetch->filter_count = count;
+}
+
 /* End the lookup, if there is one, and add its counters to the fetch's. */
 static void
 keep_stats(HmFetch *fetch)
@@ -257,6 +265,13 @@ alloc_hits(HmFetch *fetch)
 	return hits;
 }
 
+/* Whether the engine has to return the keys of hits: for the caller, or to filter them. */
+static bool
+asks_for_keys(const HmFetch *fetch)
+{
+	return hm_fetch_wants_keys(fetch) || fetch->filter_count > 0;
+}
+
 static void
 make_portion_room(HmFetch *fetch)
 {
@@ -276,7 +291,7 @@ make_portion_room(HmFetch *fetch)
 		fetch->room = room;
 		fetch->hits = alloc_hits(fetch);
 	}
-	if (fetch->keys == NULL && hm_fetch_wants_keys(fetch))
+	if (fetch->keys == NULL && asks_for_keys(fetch))
 		fetch->keys = MemoryContextAllocHuge(context, room * fetch->key_size);
 }
 
@@ -386,14 +401,6 @@ sort_hits(HmFetch *fetch)
 	hm_hits_sort_by_block(fetch->hits + fetch->visible, fetch->scratch, count);
 }
 
-/* Whether a portion that is being read has no room for another leaf, and may get more. */
-static bool
-may_grow(const HmFetch *fetch)
-{
-	return fetch->count + HT_LEAF_MAX_ENTRIES >= fetch->room && fetch->room < fetch->max_room &&
-		   !grows_slowly(fetch) && !hm_lookup_at_end(fetch->lookup);
-}
-
 /* Get more room for a portion that is being read. */
 static void
 grow_portion(HmFetch *fetch)
@@ -409,27 +416,57 @@ grow_portion(HmFetch *fetch)
 		fetch->keys = repalloc_huge(fetch->keys, fetch->room * fetch->key_size);
 }
 
+/* Add the next hits, of which the engine has found so many, to the portion if their keys pass. */
+static void
+keep_hits(HmFetch *fetch, uint32 found)
+{
+	uint32 end = fetch->count + found;
+
+	if (fetch->filter_count == 0)
+		fetch->count = end;
+	for (uint32 i = fetch->count; i < end; i++)
+	{
+		if (hm_passes_filters(fetch->filters, fetch->filter_count,
+							  hm_key_get(fetch->keys, fetch->key_size, i)))
+			fetch->hits[fetch->count++] = fetch->hits[i];
+	}
+}
+
+/*
+ * Whether to go on reading a portion, of which this was read last.  Gets more room for it if
+ * another leaf has none.
+ */
+static bool
+reads_on(HmFetch *fetch, uint32 found)
+{
+	if (found == 0 || hm_lookup_at_end(fetch->lookup))
+		return false;
+	if (fetch->count + HT_LEAF_MAX_ENTRIES < fetch->room)
+		return fetch->filter_count > 0 && (fetch->count == 0 || !grows_slowly(fetch));
+	if (fetch->room == fetch->max_room || grows_slowly(fetch))
+		return false;
+	grow_portion(fetch);
+	return true;
+}
+
 /* Have the engine read up to a portion of hits. */
 static void
 read_hits(HmFetch *fetch)
 {
-	uint32 count;
+	uint32 found;
 
 	fetch->count = 0;
-	for (;;)
+	do
 	{
-		void *keys = hm_fetch_wants_keys(fetch) ?
-						 hm_key_at(fetch->keys, fetch->key_size, fetch->count) :
-						 NULL;
+		void *keys =
+			asks_for_keys(fetch) ? hm_key_at(fetch->keys, fetch->key_size, fetch->count) : NULL;
 
-		count = hm_lookup_next(fetch->lookup, fetch->hits + fetch->count, keys,
+		CHECK_FOR_INTERRUPTS();
+		found = hm_lookup_next(fetch->lookup, fetch->hits + fetch->count, keys,
 							   fetch->room - fetch->count);
-		fetch->count += count;
 		fetch->compare_keys |= !hm_lookup_is_exact(fetch->lookup);
-		if (count == 0 || !may_grow(fetch))
-			break;
-		grow_portion(fetch);
-	}
+		keep_hits(fetch, found);
+	} while (reads_on(fetch, found));
 }
 
 /*

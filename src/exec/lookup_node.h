@@ -169,6 +169,7 @@ typedef struct ScanConditions
 	PlanState *node;
 	Relation index; /* of the only target; NULL if there are several */
 	bool composite;
+	bool may_filter; /* hits are read from the heap, so some may be left out by their keys */
 	const HmKeyType *key_type;
 	Size key_size;
 	HmSlices *slices; /* NULL if not parallel */
@@ -187,6 +188,8 @@ typedef struct ScanConditions
 	bool exact;         /* they have no keys that do not satisfy the conditions */
 	HmKeyValues values; /* with compares_values: the values that these keys stand for, in the same
 						 * order */
+	HmFieldFilter filters[HM_MAX_KEY_COLUMNS]; /* for later columns, that keys have to pass */
+	int filter_count;
 	uint32 count;
 	void *low;
 	void *high;         /* NULL: "low" has keys in any order, with duplicates; */

@@ -101,6 +101,12 @@ extern void hm_fetch_without_tids(HmFetch *fetch);
 extern void hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes);
 
 /*
+ * Leave out hits whose composite keys do not pass all of these filters, from the next batch on; not
+ * index_only.  The filters are the caller's, and must stay unchanged.
+ */
+extern void hm_fetch_filter(HmFetch *fetch, const HmFieldFilter *filters, int count);
+
+/*
  * A lookup may use as much memory as a hash table (work_mem and hash_mem_multiplier).  The
  * bytes that a fetch leaves to the batch's rows, probes and lookup; and the maximum number
  * of hits in a portion.

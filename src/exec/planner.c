@@ -172,7 +172,7 @@ hm_hash_array(PlannerInfo *root, const IndexOptInfo *index, int column, ScalarAr
 							  cast_implicitly(root, lsecond(clause->args), get_array_type(left)));
 	result->location = clause->location;
 	convert_saop_to_hashed_saop((Node *) result);
-	return (Expr *) result;
+	return (Expr *) (OidIsValid(result->hashfuncid) ? result : clause);
 }
 
 void
