@@ -1,6 +1,6 @@
 /*
  * exec.c
- *		Planner hooks and GUCs of the custom scan nodes.
+ *		Planner hooks of the custom scan nodes.
  */
 #include "postgres.h"
 
@@ -8,46 +8,27 @@
 #include "nodes/parsenodes.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
-#include "utils/guc.h"
 
 #include "compat.h"
 #include "exec/exec.h"
 #include "exec/planner.h"
-
-#define MIN_BATCH_SIZE 1000
-#define MAX_BATCH_SIZE 100000000
-
-bool hm_enable_lookup_scan = true;
-bool hm_enable_lookup_aggregate = true;
-int hm_batch_size = 16000000;
-
-static bool enable_lookup_join = true;
-
-/* Whether the query that is being planned is a cursor's. */
-static bool planning_cursor = false;
 
 static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
-bool
-hm_is_for_cursor(void)
-{
-	return planning_cursor;
-}
-
 /* Planning may evaluate functions, whose queries are planned meanwhile. */
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
 {
-	const bool outer_planning_cursor = planning_cursor;
+	const bool outer_cursor = hm_is_for_cursor;
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
 		hm_rewrite_not_in(parse);
-	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
+	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
 	{
 		if (next_planner_hook)
@@ -57,7 +38,7 @@ plan_query(HM_PLANNER_PARAMETERS)
 	}
 	PG_FINALLY();
 	{
-		planning_cursor = outer_planning_cursor;
+		hm_is_for_cursor = outer_cursor;
 	}
 	PG_END_TRY();
 	return result;
@@ -82,7 +63,7 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptI
 {
 	if (next_join_pathlist_hook)
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
@@ -101,20 +82,7 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 void
 hm_exec_init(void)
 {
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_scan", "Enables the planner's use of lookup scans.", NULL,
-		&hm_enable_lookup_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_lookup_join",
-							 "Enables the planner's use of lookup joins.", NULL,
-							 &enable_lookup_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_aggregate", "Enables the planner's use of lookup aggregates.", NULL,
-		&hm_enable_lookup_aggregate, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomIntVariable("harmonia.batch_size",
-							"Sets the largest number of keys that are looked up in one call.",
-							"work_mem may allow less.", &hm_batch_size, 16000000, MIN_BATCH_SIZE,
-							MAX_BATCH_SIZE, PGC_USERSET, 0, NULL, NULL, NULL);
-
+	hm_settings_init();
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
