@@ -6,6 +6,7 @@
 
 #include "nodes/extensible.h"
 #include "nodes/parsenodes.h"
+#include "optimizer/geqo.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
 
@@ -16,6 +17,9 @@
 static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+static join_search_hook_type next_join_search_hook = NULL;
+#endif
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
 /* Planning may evaluate functions, whose queries are planned meanwhile. */
@@ -27,7 +31,10 @@ plan_query(HM_PLANNER_PARAMETERS)
 
 	/* The planner changes the query, too. */
 	if (hm_enable_lookup_join)
+	{
 		hm_rewrite_not_in(parse);
+		hm_rewrite_row_lists(parse);
+	}
 	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
 	{
@@ -57,11 +64,57 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	}
 }
 
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+
+/*
+ * While the planner searches for joins, hide from it that there are one-time filters.  All that
+ * it would do about them is to call neither hooks nor wrappers of foreign tables, so it has to know
+ * if there are such tables.
+ */
+static RelOptInfo *
+join_search(PlannerInfo *root, int levels_needed, List *initial_rels)
+{
+	const bool has_filters = root->hasPseudoConstantQuals;
+	bool has_foreign = false;
+	RelOptInfo *result;
+
+	for (int i = 1; has_filters && i < root->simple_rel_array_size; i++)
+		has_foreign |=
+			root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL;
+	root->hasPseudoConstantQuals = has_filters && (has_foreign || !hm_enable_lookup_join);
+	if (next_join_search_hook)
+		result = next_join_search_hook(root, levels_needed, initial_rels);
+	else if (enable_geqo && levels_needed >= geqo_threshold)
+		result = geqo(root, levels_needed, initial_rels);
+	else
+		result = standard_join_search(root, levels_needed, initial_rels);
+	root->hasPseudoConstantQuals = has_filters;
+	return result;
+}
+
+/* Whether one-time filters of a join are hidden.  Other hooks do not expect such a join. */
+static bool
+hides_filters(const PlannerInfo *root, const List *infos)
+{
+	ListCell *cell;
+
+	foreach (cell, infos)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return !root->hasPseudoConstantQuals;
+	}
+	return false;
+}
+
+#else
+#define hides_filters(root, infos) false
+#endif
+
 static void
 join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 			  JoinType type, JoinPathExtraData *extra)
 {
-	if (next_join_pathlist_hook)
+	if (next_join_pathlist_hook && !hides_filters(root, extra->restrictlist))
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
 	if (hm_enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
@@ -92,6 +145,10 @@ hm_exec_init(void)
 	set_rel_pathlist_hook = rel_pathlist;
 	next_join_pathlist_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+	next_join_search_hook = join_search_hook;
+	join_search_hook = join_search;
+#endif
 	next_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = create_upper_paths;
 }

@@ -194,15 +194,33 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 	return arms;
 }
 
+/*
+ * A condition as it is evaluated for rows, if it has to be.  "key" is what is made of it.
+ */
+static Expr *
+clause_for_rows(PlannerInfo *root, const IndexOptInfo *index, Expr *clause, const LookupKey *key)
+{
+	return key->is_array ? hm_hash_array(root, index, key->column, (ScalarArrayOpExpr *) clause) :
+						   clause;
+}
+
 /* The conditions of the arms, as one OR clause. */
 static Expr *
-clause_of_arms(List *arms)
+clause_of_arms(PlannerInfo *root, const IndexOptInfo *index, List *arms)
 {
 	List *clauses = NIL;
 	ListCell *cell;
 
 	foreach (cell, arms)
-		clauses = lappend(clauses, make_ands_explicit(((Arm *) lfirst(cell))->clauses));
+	{
+		const Arm *arm = lfirst(cell);
+		List *all = NIL;
+		ListCell *clause, *key;
+
+		forboth(clause, arm->clauses, key, arm->keys) all =
+			lappend(all, clause_for_rows(root, index, lfirst(clause), lfirst(key)));
+		clauses = lappend(clauses, make_ands_explicit(all));
+	}
 	return make_orclause(clauses);
 }
 
@@ -231,10 +249,11 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Cond
 		{
 			many |= IsA(info->clause, ScalarArrayOpExpr);
 			llast(common->clauses) = info;
-			result->clauses = lappend(result->clauses, info->clause);
+			result->clauses = lappend(
+				result->clauses, clause_for_rows(root, index, info->clause, llast(common->keys)));
 		}
 		else if (arms == NIL && (arms = match_or(root, rel, index, info, &exact)) != NIL)
-			result->clauses = lappend(result->clauses, clause_of_arms(arms));
+			result->clauses = lappend(result->clauses, clause_of_arms(root, index, arms));
 		else
 			continue;
 		result->infos = lappend(result->infos, info);
@@ -426,23 +445,69 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return false;
 }
 
+/*
+ * The conditions of an arm that decide which part of an index is read: later columns are looked at
+ * in rows.
+ */
+static List *
+boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
+{
+	Bitmapset *equal = NULL; /* columns that are restricted to values */
+	List *boundary = NIL;
+	int last = 0;
+	ListCell *cell, *clause;
+
+	foreach (cell, arm->keys)
+	{
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber)
+			equal = bms_add_member(equal, key->column);
+	}
+	while (bms_is_member(last, equal))
+		last++;
+	forboth(cell, arm->keys, clause, arm->clauses)
+	{
+		int column = ((LookupKey *) lfirst(cell))->column;
+
+		if (bms_is_member(column, equal) ?
+				column <= last :
+				column == last && hm_field_is_ordered(&fields->fields[column]))
+			boundary = lappend(boundary, lfirst(clause));
+	}
+	bms_free(equal);
+	return boundary;
+}
+
+/* Whether all rows that an arm's keys find satisfy its conditions. */
+static bool
+arm_is_exact(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
+{
+	ListCell *cell;
+
+	if (hm_has_columns(index) &&
+		list_length(boundary_clauses(index, fields, arm)) < list_length(arm->clauses))
+		return false;
+	foreach (cell, arm->keys)
+	{
+		if (!hm_key_is_exact(index, fields, lfirst(cell)))
+			return false;
+	}
+	return true;
+}
+
 /* Whether a lookup scan may find rows that do not satisfy the conditions. */
 static bool
 finds_others(const IndexOptInfo *index, const Conditions *conditions)
 {
+	HmFields fields;
 	ListCell *cell;
 
-	if (hm_has_columns(index))
-		return true;
+	hm_read_fields(index, &fields);
 	foreach (cell, conditions->arms)
 	{
-		ListCell *key;
-
-		foreach (key, ((Arm *) lfirst(cell))->keys)
-		{
-			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(key))->type))
-				return true;
-		}
+		if (!arm_is_exact(index, &fields, lfirst(cell)))
+			return true;
 	}
 	return false;
 }
@@ -573,52 +638,16 @@ add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	add_partial_path(rel, &path->path);
 }
 
-/*
- * The conditions of an arm that decide which part of an index is read: later columns are looked at
- * in rows.
- */
-static List *
-boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
-{
-	Bitmapset *equal = NULL; /* columns that are restricted to values */
-	List *boundary = NIL;
-	int last = 0;
-	ListCell *cell, *clause;
-
-	foreach (cell, arm->keys)
-	{
-		const LookupKey *key = lfirst(cell);
-
-		if (key->strategy == BTEqualStrategyNumber)
-			equal = bms_add_member(equal, key->column);
-	}
-	while (bms_is_member(last, equal))
-		last++;
-	forboth(cell, arm->keys, clause, arm->clauses)
-	{
-		int column = ((LookupKey *) lfirst(cell))->column;
-
-		if (bms_is_member(column, equal) ?
-				column <= last :
-				column == last && hm_field_is_ordered(&fields->fields[column]))
-			boundary = lappend(boundary, lfirst(clause));
-	}
-	bms_free(equal);
-	return boundary;
-}
-
 /* The share of a table's rows that an index with several columns finds. */
 static Selectivity
 composite_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					  const Conditions *conditions)
 {
-	Relation relation = index_open(index->indexoid, NoLock);
 	List *clauses = NIL;
 	HmFields fields;
 	ListCell *cell;
 
-	hm_fields_read(relation, &fields);
-	index_close(relation, NoLock);
+	hm_read_fields(index, &fields);
 	foreach (cell, conditions->arms)
 		clauses =
 			lappend(clauses, make_ands_explicit(boundary_clauses(index, &fields, lfirst(cell))));

@@ -108,7 +108,7 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	const ForeignInner *side = join->side;
 	OpExpr *clause = (OpExpr *) join->key->clause;
 	OpExpr *shown = shown_clause(join);
-	JoinPlan columns = {.inner = side->inner->relid};
+	JoinPlan columns = hm_join_plan(root, side->inner, ((Plan *) linitial(plans))->targetlist);
 	LookupPlan plan = {.type = join->type, .first_rows = hm_wants_first_rows(root)};
 	ForeignPlan foreign = {side->param->paramid, join->inner_left, clause->opno,
 						   clause->inputcollid};
@@ -127,7 +127,6 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	foreign.key = linitial(shown->args);
 	plan.arguments = list_make1(lsecond(shown->args));
 	plan.key_clauses = list_make1(shown);
-	columns.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
 	hm_join_provide_columns(&columns, scan->scan.plan.qual);
 	hm_join_provide_columns(&columns, plan.key_clauses);
