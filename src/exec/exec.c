@@ -1,6 +1,6 @@
 /*
  * exec.c
- *		Planner hooks and GUCs of the custom scan nodes.
+ *		Planner hooks of the custom scan nodes.
  */
 #include "postgres.h"
 
@@ -9,23 +9,10 @@
 #include "optimizer/geqo.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
-#include "utils/guc.h"
 
 #include "compat.h"
 #include "exec/exec.h"
 #include "exec/planner.h"
-
-#define MIN_BATCH_SIZE 1000
-#define MAX_BATCH_SIZE 100000000
-
-bool hm_enable_lookup_scan = true;
-bool hm_enable_lookup_aggregate = true;
-int hm_batch_size = 16000000;
-
-static bool enable_lookup_join = true;
-
-/* Whether the query that is being planned is a cursor's. */
-static bool planning_cursor = false;
 
 static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
@@ -35,26 +22,20 @@ static join_search_hook_type next_join_search_hook = NULL;
 #endif
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
-bool
-hm_is_for_cursor(void)
-{
-	return planning_cursor;
-}
-
 /* Planning may evaluate functions, whose queries are planned meanwhile. */
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
 {
-	const bool outer_planning_cursor = planning_cursor;
+	const bool outer_cursor = hm_is_for_cursor;
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
 	{
 		hm_rewrite_not_in(parse);
 		hm_rewrite_row_lists(parse);
 	}
-	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
+	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
 	{
 		if (next_planner_hook)
@@ -64,7 +45,7 @@ plan_query(HM_PLANNER_PARAMETERS)
 	}
 	PG_FINALLY();
 	{
-		planning_cursor = outer_planning_cursor;
+		hm_is_for_cursor = outer_cursor;
 	}
 	PG_END_TRY();
 	return result;
@@ -100,7 +81,7 @@ join_search(PlannerInfo *root, int levels_needed, List *initial_rels)
 	for (int i = 1; has_filters && i < root->simple_rel_array_size; i++)
 		has_foreign |=
 			root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL;
-	root->hasPseudoConstantQuals = has_filters && (has_foreign || !enable_lookup_join);
+	root->hasPseudoConstantQuals = has_filters && (has_foreign || !hm_enable_lookup_join);
 	if (next_join_search_hook)
 		result = next_join_search_hook(root, levels_needed, initial_rels);
 	else if (enable_geqo && levels_needed >= geqo_threshold)
@@ -135,7 +116,7 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptI
 {
 	if (next_join_pathlist_hook && !hides_filters(root, extra->restrictlist))
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
@@ -154,20 +135,7 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 void
 hm_exec_init(void)
 {
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_scan", "Enables the planner's use of lookup scans.", NULL,
-		&hm_enable_lookup_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_lookup_join",
-							 "Enables the planner's use of lookup joins.", NULL,
-							 &enable_lookup_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_aggregate", "Enables the planner's use of lookup aggregates.", NULL,
-		&hm_enable_lookup_aggregate, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomIntVariable("harmonia.batch_size",
-							"Sets the largest number of keys that are looked up in one call.",
-							"work_mem may allow less.", &hm_batch_size, 16000000, MIN_BATCH_SIZE,
-							MAX_BATCH_SIZE, PGC_USERSET, 0, NULL, NULL, NULL);
-
+	hm_settings_init();
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);

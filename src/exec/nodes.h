@@ -15,8 +15,9 @@
 #include "am/am.h"
 #include "lookup/lookup.h"
 
-/* GUCs (exec.c) */
+/* GUCs (settings.c) */
 extern bool hm_enable_lookup_scan;
+extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
 extern int hm_batch_size;
 

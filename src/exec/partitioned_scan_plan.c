@@ -493,7 +493,7 @@ may_be_changed_by_cursor(PlannerInfo *root, RelOptInfo *rel)
 {
 	const Query *query = root->parse;
 
-	return hm_is_for_cursor() && bms_equal(rel->relids, root->all_baserels) && !query->hasAggs &&
+	return hm_is_for_cursor && bms_equal(rel->relids, root->all_baserels) && !query->hasAggs &&
 		   query->groupClause == NIL;
 }
 

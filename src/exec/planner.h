@@ -216,8 +216,11 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptI
 extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 									  GroupPathExtraData *extra);
 
-/* Whether the query that is being planned is a cursor's. */
-extern bool hm_is_for_cursor(void);
+/* Whether the query that is being planned is a cursor's; exec.c sets it. */
+extern bool hm_is_for_cursor;
+
+/* Define the GUCs; call once. */
+extern void hm_settings_init(void);
 
 /*
  * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all

@@ -55,30 +55,6 @@ inner_column(RelOptInfo *inner, Node *column)
 	elog(ERROR, "column of a foreign join is not in its inner side");
 }
 
-/* The custom scan's private lists end with what is the foreign join's alone. */
-void
-hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan)
-{
-	scan->custom_private = lappend(
-		scan->custom_private, list_make4_int(foreign->param, foreign->inner_left,
-											 (int) foreign->operator,(int) foreign->collation));
-	scan->custom_exprs =
-		lappend(lappend(scan->custom_exprs, foreign->shares), list_make1(foreign->key));
-}
-
-void
-hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan)
-{
-	const List *numbers = llast(scan->custom_private);
-
-	foreign->param = linitial_int(numbers);
-	foreign->inner_left = lsecond_int(numbers) != 0;
-	foreign->operator=(Oid) lthird_int(numbers);
-	foreign->collation = (Oid) lfourth_int(numbers);
-	foreign->shares = list_nth(scan->custom_exprs, list_length(scan->custom_exprs) - 2);
-	foreign->key = linitial(llast(scan->custom_exprs));
-}
-
 /* A target for the executor: an inner plan, whose rows fill this scan tuple. */
 static LookupTarget *
 plan_target(const ForeignInner *side, const JoinPlan *columns)

@@ -91,7 +91,7 @@ first_range(const HmRanges *ranges, HmPosition position)
  * where the range before ends.  Returns false if there is no such range.
  */
 static bool
-next_target(const HmRanges *ranges, bool backward, HmPosition *position)
+next_wanted(const HmRanges *ranges, bool backward, HmPosition *position)
 {
 	int i = first_range(ranges, *position);
 
@@ -405,7 +405,7 @@ hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 	bool try_right = !backward && state->page.valid;
 
 	leave_page(scan);
-	while (next_target(&state->ranges, backward, &position))
+	while (next_wanted(&state->ranges, backward, &position))
 	{
 		Buffer header = InvalidBuffer;
 		Buffer leaf = InvalidBuffer;

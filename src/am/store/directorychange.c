@@ -278,16 +278,16 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 				   const HmDirectoryEntry *entries, int count)
 {
 	HmMeta *meta = NULL;
-	HmDirectoryEntry *target;
-	uint32 *target_count;
+	HmDirectoryEntry *old;
+	uint32 *old_count;
 	int i;
 	int here = replaced; /* of those, entries on this page */
 	bool leads = false;  /* the entries come before all others */
 
 	if (BufferIsValid(edit->page))
 	{
-		target = hm_page_directory(BufferGetPage(edit->page))->entries;
-		leads = hm_position_cmp(hm_directory_low(&entries[0]), hm_directory_low(&target[0])) < 0;
+		old = hm_page_directory(BufferGetPage(edit->page))->entries;
+		leads = hm_position_cmp(hm_directory_low(&entries[0]), hm_directory_low(&old[0])) < 0;
 	}
 	if (replaced > 0 || leads || !BufferIsValid(edit->page))
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
@@ -317,24 +317,23 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 	{
 		HmDirectory *directory = hm_page_directory(GenericXLogRegisterBuffer(state, edit->page, 0));
 
-		target = directory->entries;
-		target_count = &directory->count;
+		old = directory->entries;
+		old_count = &directory->count;
 	}
 	else
 	{
-		target = meta->root;
-		target_count = &meta->root_count;
+		old = meta->root;
+		old_count = &meta->root_count;
 	}
 
-	i = hm_directory_search(target, (int) *target_count, hm_directory_low(&entries[0]), true);
+	i = hm_directory_search(old, (int) *old_count, hm_directory_low(&entries[0]), true);
 	if (replaced == 0)
 		i++;
-	Assert(replaced == 0 || (i >= 0 && hm_position_cmp(hm_directory_low(&target[i]),
+	Assert(replaced == 0 || (i >= 0 && hm_position_cmp(hm_directory_low(&old[i]),
 													   hm_directory_low(&entries[0])) == 0));
-	memmove(&target[i + count], &target[i + here],
-			(*target_count - i - here) * sizeof(HmDirectoryEntry));
-	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));
-	*target_count += count - here;
+	memmove(&old[i + count], &old[i + here], (*old_count - i - here) * sizeof(HmDirectoryEntry));
+	memcpy(&old[i], entries, count * sizeof(HmDirectoryEntry));
+	*old_count += count - here;
 }
 
 void
