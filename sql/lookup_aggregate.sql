@@ -62,7 +62,7 @@ SELECT lookup_nodes(query), query FROM unnest(ARRAY[
 SET LOCAL harmonia.enable_lookup_aggregate = off;
 SELECT lookup_nodes('SELECT sum(v) FROM o JOIN t USING (k)');
 ROLLBACK;
--- So many groups do not fit into memory.
+-- Groups that do not fit into memory are set aside, and charged for that.
 BEGIN;
 CALL use_lookups(true);
 SELECT lookup_nodes('SELECT t.id, count(*) FROM o JOIN t USING (k) GROUP BY t.id');

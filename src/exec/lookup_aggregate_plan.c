@@ -6,7 +6,7 @@
  * An Agg node takes the rows below it one by one, and calls a function for each aggregate
  * of each row.  A lookup aggregate takes blocks of rows as columns.  It is offered where
  * it supports all aggregates that the query wants, and where groups, if any, can be
- * compared as Datums and are expected to fit into memory.  All else is left to Agg.
+ * compared as Datums.  All else is left to Agg.
  *
  * If only the number of rows matters, the lookup counts them and passes none on.
  *
@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -249,6 +250,28 @@ count_groups(PlannerInfo *root, const Wanted *wanted, double rows)
 	return wanted->keys == NIL ? 1 : estimate_num_groups(root, wanted->keys, rows, NULL, NULL);
 }
 
+/*
+ * The cost of setting rows aside, whose groups find no room in memory, and of reading them again;
+ * as for an Agg (cost_agg() in costsize.c).
+ */
+static Cost
+spill_cost(const Wanted *wanted, const Path *lookup, double groups)
+{
+	double memory = (double) get_hash_memory_limit();
+	double needed = groups * (double) hm_groups_record_memory(list_length(wanted->keys),
+															  list_length(wanted->kept),
+															  list_length(wanted->aggregates));
+	double rows, pages;
+
+	if (wanted->keys == NIL || needed <= memory)
+		return 0;
+	rows = lookup->rows * (1 - memory / needed);
+	/* If a part does not fit, its rows are set aside in the same part again and again. */
+	rows *= 1 + Max(0, needed / memory / PARTS - 1) / 2;
+	pages = rows * (lookup->pathtarget->width + MAXALIGN(SizeofMinimalTupleHeader)) / BLCKSZ;
+	return pages * 2 * (random_page_cost + seq_page_cost) + rows * 2 * cpu_tuple_cost;
+}
+
 /* Set a path's costs and rows. */
 static void
 cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, double groups,
@@ -268,7 +291,7 @@ cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, doub
 		cost_qual_eval(&cost, list_make2(argument_of(aggref, lookup), aggref->aggfilter), root);
 		startup += cost.startup + cost.per_tuple * lookup->rows;
 	}
-	startup += operators * cpu_operator_cost * lookup->rows;
+	startup += operators * cpu_operator_cost * lookup->rows + spill_cost(wanted, lookup, groups);
 
 	/* The results. */
 	startup += path->pathtarget->cost.startup;
@@ -285,20 +308,13 @@ cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, doub
 	}
 }
 
-/*
- * A path for what is wanted of a lookup, as rows of this relation; NULL if the groups are
- * expected to take more memory than is allowed.
- */
+/* A path for what is wanted of a lookup, as rows of this relation. */
 static Path *
 make_path(PlannerInfo *root, RelOptInfo *rel, Path *lookup, const Wanted *wanted)
 {
 	CustomPath *path = makeNode(CustomPath);
 	double groups = count_groups(root, wanted, lookup->rows);
-	Size per_group = hm_groups_record_memory(list_length(wanted->keys), list_length(wanted->kept),
-											 list_length(wanted->aggregates));
 
-	if (wanted->keys != NIL && groups * (double) per_group > (double) get_hash_memory_limit())
-		return NULL;
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
@@ -312,6 +328,72 @@ make_path(PlannerInfo *root, RelOptInfo *rel, Path *lookup, const Wanted *wanted
 	hm_inherit_disabled_nodes(&path->path, lookup);
 	cost_aggregate(root, wanted, lookup, groups, &path->path);
 	return &path->path;
+}
+
+/*
+ * The cheapest lookup joins that were offered for the join of all tables of a query with
+ * aggregates; NULL if there was none.  The joined relation's fdw_private points to this, unless it
+ * is a foreign server's or another extension's.
+ */
+#define OFFERED_MAGIC 0x484D4F4A
+
+typedef struct OfferedJoins
+{
+	uint32 magic;
+	Path *path;
+	Path *partial_path;
+} OfferedJoins;
+
+static OfferedJoins *
+offered_joins(RelOptInfo *joinrel, bool make)
+{
+	OfferedJoins *offered = joinrel->fdw_private;
+
+	if (joinrel->fdwroutine != NULL || !IS_JOIN_REL(joinrel))
+		return NULL;
+	if (offered == NULL && make)
+	{
+		joinrel->fdw_private = offered = palloc0(sizeof(OfferedJoins));
+		offered->magic = OFFERED_MAGIC;
+	}
+	return offered != NULL && offered->magic == OFFERED_MAGIC ? offered : NULL;
+}
+
+void
+hm_remember_join(PlannerInfo *root, RelOptInfo *joinrel, const CustomPath *path)
+{
+	OfferedJoins *offered;
+	Path **best;
+
+	if (!hm_enable_lookup_aggregate || !root->parse->hasAggs ||
+		!bms_is_subset(root->all_baserels, joinrel->relids) ||
+		(offered = offered_joins(joinrel, true)) == NULL)
+		return;
+	best = path->path.parallel_aware ? &offered->partial_path : &offered->path;
+	if (*best == NULL || path->path.total_cost < (*best)->total_cost)
+	{
+		/* A copy, as add_path() frees a path that it rejects. */
+		*best = palloc(sizeof(CustomPath));
+		memcpy(*best, path, sizeof(CustomPath));
+	}
+}
+
+/*
+ * The cheapest lookup whose rows are to be aggregated, of the paths that have been kept; or of all
+ * that were offered.  NULL if there was none.
+ */
+static Path *
+cheapest_lookup(PlannerInfo *root, RelOptInfo *input, bool partial)
+{
+	const OfferedJoins *offered = offered_joins(input, false);
+	Path *path = find_lookup(partial ? input->partial_pathlist : input->pathlist);
+
+	if (path != NULL || offered == NULL)
+		return path;
+	path = partial ? offered->partial_path : offered->path;
+	/* The paths that were kept have got this target already. */
+	return path == NULL ? NULL :
+						  (Path *) create_projection_path(root, input, path, input->reltarget);
 }
 
 /* The relation of partially aggregated rows that belongs to a grouped one, or NULL. */
@@ -335,11 +417,10 @@ find_partially_grouped(PlannerInfo *root, const RelOptInfo *grouped)
  * grouped rows, so the nodes above them are added here, too.
  */
 static void
-add_parallel_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, List *keys,
-				  GroupPathExtraData *extra)
+add_parallel_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, Path *lookup,
+				  List *keys, GroupPathExtraData *extra)
 {
 	RelOptInfo *partial = find_partially_grouped(root, grouped);
-	Path *lookup = find_lookup(input->partial_pathlist);
 	List *clauses = hm_group_clause(root);
 	Wanted wanted = {.keys = keys};
 	AggStrategy strategy = AGG_PLAIN;
@@ -359,9 +440,6 @@ add_parallel_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, Lis
 			return;
 	}
 	path = make_path(root, partial, lookup, &wanted);
-	if (path == NULL)
-		return;
-
 	rows = path->rows * path->parallel_workers;
 	path = (Path *) create_gather_path(root, partial, path, partial->reltarget, NULL, &rows);
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
@@ -377,13 +455,14 @@ hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 						  GroupPathExtraData *extra)
 {
 	Query *parse = root->parse;
-	Path *lookup = find_lookup(input->pathlist);
+	Path *lookup, *partial_lookup;
 	Wanted wanted = {0};
-	Path *path;
 
 	if (!parse->hasAggs || parse->groupingSets != NIL || parse->hasTargetSRFs)
 		return;
-	if (lookup == NULL && find_lookup(input->partial_pathlist) == NULL)
+	lookup = cheapest_lookup(root, input, false);
+	partial_lookup = cheapest_lookup(root, input, true);
+	if (lookup == NULL && partial_lookup == NULL)
 		return;
 
 	/*
@@ -393,14 +472,12 @@ hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	wanted.keys = get_sortgrouplist_exprs(parse->groupClause, extra->targetList);
 	if (!can_group(parse->groupClause, wanted.keys))
 		return;
-	add_parallel_path(root, input, grouped, wanted.keys, extra);
+	add_parallel_path(root, input, grouped, partial_lookup, wanted.keys, extra);
 
 	wanted.having = (List *) extra->havingQual;
 	if (lookup == NULL || collect((Node *) grouped->reltarget->exprs, &wanted) ||
 		collect((Node *) wanted.having, &wanted) || wanted.aggregates == NIL ||
 		!can_read(&wanted, lookup))
 		return;
-	path = make_path(root, grouped, lookup, &wanted);
-	if (path != NULL)
-		add_path(grouped, path);
+	add_path(grouped, make_path(root, grouped, lookup, &wanted));
 }

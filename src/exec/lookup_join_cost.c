@@ -12,7 +12,7 @@
 #include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/float.h"
+#include "optimizer/planmain.h"
 
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
@@ -142,8 +142,9 @@ hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clau
 }
 
 /*
- * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each
- * probe; or more, where values that are frequent on both sides meet.
+ * The number of hits of so many probes in so many rows.  For outer rows, it is what PostgreSQL
+ * expects of a join: some may have no match, or values that are frequent on both sides.  For ranges
+ * and distinct keys, each finds the mean of a key's rows.
  */
 static double
 expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *keys,
@@ -161,11 +162,43 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 		SpecialJoinInfo inner_join = *extra->sjinfo;
 
 		inner_join.jointype = JOIN_INNER;
-		selectivity =
-			Max(selectivity, clauselist_selectivity(root, clauses, 0, JOIN_INNER, &inner_join));
+		selectivity = clauselist_selectivity(root, clauses, 0, JOIN_INNER, &inner_join);
 	}
+	else
+		selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	hits = probes * selectivity * tuples;
 	return clamp_row_est(hits > probes && finds_one(targets, keys) ? probes : hits);
+}
+
+/*
+ * The clauses that are evaluated for each candidate.  Key clauses are among them only if
+ * a bracket may be fuzzy.
+ */
+static List *
+candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
+{
+	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+	HmFields fields;
+	ListCell *cell;
+
+	hm_read_fields(index, &fields);
+	foreach (cell, keys->keys)
+	{
+		if (!hm_key_is_exact(index, &fields, lfirst(cell)))
+			return extra->restrictlist;
+	}
+	return list_difference_ptr(extra->restrictlist, keys->clauses);
+}
+
+/*
+ * Whether a lookup does nothing with a hit but mark its outer row as one that has a match.
+ */
+static bool
+only_marks(const RelOptInfo *inner, List *targets, JoinType type, bool index_only, JoinKeys *keys,
+		   JoinPathExtraData *extra)
+{
+	return (type == JOIN_SEMI || type == JOIN_ANTI) && index_only &&
+		   inner->baserestrictinfo == NIL && candidate_clauses(targets, keys, extra) == NIL;
 }
 
 void
@@ -217,26 +250,11 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 	}
 
 	cost->total += hm_cost_routing(probes, keys->equal, targets);
-}
-
-/*
- * The clauses that are evaluated for each candidate.  Key clauses are among them only if
- * a bracket may be fuzzy.
- */
-static List *
-candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
-{
-	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
-	HmFields fields;
-	ListCell *cell;
-
-	hm_read_fields(index, &fields);
-	foreach (cell, keys->keys)
+	if (only_marks(inner, targets, type, index_only, keys, extra))
 	{
-		if (!hm_key_is_exact(index, &fields, lfirst(cell)))
-			return extra->restrictlist;
+		cost->total -= cost->candidates * cpu_tuple_cost;
+		cost->candidates = 0;
 	}
-	return list_difference_ptr(extra->restrictlist, keys->clauses);
 }
 
 /*
@@ -312,13 +330,13 @@ has_no_more_keys(const IndexPath *scan, List *targets, const JoinKeys *keys)
 }
 
 /*
- * The least that the loops of one of these nested loops cost, without its outer rows, if they look
- * so many of these up by the join's keys; infinite if there is none.
+ * The cheapest of these paths that is a nested loop with the same keys and outer relation; NULL if
+ * there is none.
  */
-static Cost
-loops_cost(List *paths, const RelOptInfo *outer, List *targets, const JoinKeys *keys, double probes)
+static const JoinPath *
+find_loops(List *paths, const RelOptInfo *outer, List *targets, const JoinKeys *keys)
 {
-	Cost least = get_float8_infinity();
+	const JoinPath *best = NULL;
 	ListCell *cell;
 
 	foreach (cell, paths)
@@ -326,38 +344,47 @@ loops_cost(List *paths, const RelOptInfo *outer, List *targets, const JoinKeys *
 		const JoinPath *path = lfirst(cell);
 		const IndexPath *scan;
 
-		if (!IsA(path, NestPath) || path->outerjoinpath->parent != outer)
+		if (!IsA(path, NestPath) || path->outerjoinpath->parent != outer ||
+			(best != NULL && best->path.total_cost <= path->path.total_cost))
 			continue;
 		scan = index_scan_of(path->innerjoinpath);
 		if (scan != NULL && has_no_more_keys(scan, targets, keys))
-			least = Min(least, (path->path.total_cost - path->outerjoinpath->total_cost) * probes /
-								   clamp_row_est(path->outerjoinpath->rows));
+			best = path;
 	}
-	return least;
+	return best;
 }
 
 /*
- * The most that a lookup join's probes cost.  PostgreSQL charges an inner index scan for so few
- * pages as if there were a loop for each row of an outer table, and not those of a join, and the
- * loops of an outer row with one match or none at all are cheaper still.  For the lookups we expect
- * what is there.  But they read no more than the loops.
+ * Have a path cost less than a nested loop with the same keys, if it looks up more than a few.
+ * PostgreSQL charges an inner index scan for so few pages as if there were a loop for each row of
+ * an outer table, and not those of a join, and loops of an outer row with one match or none at all
+ * cost less still.  For the lookups we expect what is there.  But they read no more than the loops.
  *
- * Not so if the first rows are wanted soon: that is what loops are best at.
+ * Not so if the first rows are wanted soon: that is what loops are best at.  "before" is what the
+ * path costs without its lookups.
  */
-static Cost
-most_for_lookups(PlannerInfo *root, const Path *path, const RelOptInfo *outer, List *targets,
-				 const JoinKeys *keys, double probes)
+static void
+limit_to_loops(PlannerInfo *root, Path *path, Path *outer_path, List *targets, const JoinKeys *keys,
+			   double probes, Cost before)
 {
 	const RelOptInfo *joinrel = path->parent;
+	const JoinPath *loops =
+		find_loops(path->parallel_workers > 0 ? joinrel->partial_pathlist : joinrel->pathlist,
+				   outer_path->parent, targets, keys);
 	Cost startup = 0;
 	Cost total = 0;
 
-	if (hm_wants_first_rows(root))
-		return get_float8_infinity();
+	if (loops == NULL || hm_wants_first_rows(root))
+		return;
 	hm_cost_lookup_least(0, &startup, &total);
-	return total + LOOPS_SHARE * loops_cost(path->parallel_workers > 0 ? joinrel->partial_pathlist :
-																		 joinrel->pathlist,
-											outer, targets, keys, probes);
+	total += before + LOOPS_SHARE * probes / clamp_row_est(loops->outerjoinpath->rows) *
+						  (loops->path.total_cost - loops->outerjoinpath->total_cost);
+	path->total_cost = Min(path->total_cost, total);
+
+	/* If total costs are nearly the same, add_path() decides by those before the first row. */
+	if (path->total_cost <= loops->path.total_cost)
+		path->startup_cost = Min(path->startup_cost, loops->path.startup_cost);
+	path->startup_cost = Min(path->startup_cost, path->total_cost);
 }
 
 Cost
@@ -366,16 +393,34 @@ hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel)
 	return only_counted(root, joinrel) ? 0 : cpu_tuple_cost;
 }
 
+/*
+ * Whether the rows of one side have at most one match each.  Then PostgreSQL charges a hash join
+ * next to nothing for the rows that it returns, and for other conditions on them, because it takes
+ * the selectivity of the join for the share of rows that have a match (eqjoinsel() goes by
+ * sjinfo->jointype, which is not JOIN_SEMI).
+ */
+static bool
+has_unique_side(PlannerInfo *root, const RelOptInfo *joinrel, const RelOptInfo *outer,
+				RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+{
+	if (type != JOIN_INNER && type != JOIN_LEFT)
+		return false;
+	return extra->inner_unique ||
+		   innerrel_is_unique(root, joinrel->relids, inner->relids, unconstify(RelOptInfo *, outer),
+							  type == JOIN_LEFT ? JOIN_RIGHT : type, extra->restrictlist, false);
+}
+
 void
 hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner, List *targets,
-				  JoinKeys *keys, JoinPathExtraData *extra, double distinct,
+				  JoinType type, JoinKeys *keys, JoinPathExtraData *extra, double distinct,
 				  const LookupCost *lookups)
 {
 	const QualCost *target = &path->pathtarget->cost;
 	double outer_rows = clamp_row_est(outer_path->rows);
 	double probes = distinct > 0 ? distinct : outer_rows;
 	Cost row_cost = hm_join_row_cost(root, path->parent);
-	Cost most;
+	bool unique = has_unique_side(root, path->parent, outer_path->parent, inner, type, extra);
+	Cost before;
 
 	hm_inherit_disabled_nodes(path, outer_path);
 	path->startup_cost = outer_path->startup_cost;
@@ -383,18 +428,20 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	if (distinct > 0)
 		cost_distinct(path, hm_index_key_size(((HmTarget *) linitial(targets))->index), outer_rows,
 					  distinct);
-	most =
-		path->total_cost + most_for_lookups(root, path, outer_path->parent, targets, keys, probes);
+	before = path->total_cost;
 	path->startup_cost += lookups->startup + target->startup;
 	path->total_cost +=
 		probes * row_cost + lookups->total + target->startup + target->per_tuple * path->rows;
 	/* The lookups' costs have one for each row that they return. */
-	path->total_cost -= (cpu_tuple_cost - row_cost) * Min(path->rows, lookups->candidates);
+	path->total_cost -=
+		(cpu_tuple_cost - (unique ? 0 : row_cost)) * Min(path->rows, lookups->candidates);
 	hm_add_evaluations(root, path, keys->arguments, outer_rows);
 	hm_add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
 	path->startup_cost += inner->reltarget->cost.startup;
 	path->total_cost +=
 		inner->reltarget->cost.startup + inner->reltarget->cost.per_tuple * lookups->candidates;
-	hm_add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);
-	path->total_cost = Max(path->startup_cost, Min(path->total_cost, most));
+	if (!unique)
+		hm_add_evaluations(root, path, candidate_clauses(targets, keys, extra),
+						   lookups->candidates);
+	limit_to_loops(root, path, outer_path, targets, keys, probes, before);
 }

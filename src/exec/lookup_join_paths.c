@@ -411,7 +411,7 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 								.one_time = keys->one_time,
 								.inner_one_time = keys->inner_one_time};
 	path->custom_private = list_make1(private);
-	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
+	hm_join_cost_path(root, &path->path, outer_path, inner, targets, type, keys, extra, distinct,
 					  lookups);
 	return path;
 }
@@ -485,6 +485,16 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 	return true;
 }
 
+static void
+offer_path(PlannerInfo *root, RelOptInfo *joinrel, CustomPath *path)
+{
+	hm_remember_join(root, joinrel, path);
+	if (path->path.parallel_aware)
+		add_partial_path(joinrel, &path->path);
+	else
+		add_path(joinrel, &path->path);
+}
+
 /*
  * Offer a path that drops duplicates itself: for a semijoin, where PostgreSQL would make the
  * outer rows distinct, and then join them as for an inner join; and for an inner join with
@@ -514,8 +524,9 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 	distinct = clamp_row_est(distinct);
 	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true,
 						 0, 1, &cost);
-	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
-										 keys, index_only, distinct, extra, joinrel->rows, &cost));
+	offer_path(root, joinrel,
+			   make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER, keys, index_only,
+						 distinct, extra, joinrel->rows, &cost));
 }
 
 /*
@@ -541,17 +552,21 @@ can_choose_workers(PlannerInfo *root, RelOptInfo *outer)
  * The path by which the processes of a parallel lookup join read the outer side; NULL if
  * there is none.  PostgreSQL gives a scan of a table as many workers as the size of that
  * table deserves.  Where a scan is what they read, the join has as many as the work of
- * all of the join deserves: "pages" for the lookups.
+ * all of the join deserves: "pages" for the lookups.  Processes claim pages of the outer table, so
+ * no more of them than it has pages get any rows.
  */
 static Path *
 parallel_outer_path(PlannerInfo *root, RelOptInfo *outer, double pages)
 {
 	Path *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+	int most_workers = (int) outer->pages - (parallel_leader_participation ? 1 : 0);
 	int workers;
 
 	if (!can_choose_workers(root, outer))
 		return path;
 	workers = hm_parallel_workers(outer, outer->pages + pages);
+	if (workers > most_workers)
+		workers = most_workers;
 	if (workers <= (path == NULL ? 0 : path->parallel_workers))
 		return path;
 	return create_seqscan_path(root, outer, NULL, workers);
@@ -585,8 +600,9 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
 						 clamp_row_est(outer_path->rows), type == JOIN_UNIQUE_OUTER,
 						 outer_path->pathtarget->width, 1, &cost);
-	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type, keys,
-										 index_only, 0, extra, joinrel->rows, &cost));
+	offer_path(root, joinrel,
+			   make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
+						 extra, joinrel->rows, &cost));
 
 	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
 		!bms_is_empty(joinrel->lateral_relids))
@@ -603,7 +619,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 
 	/* Workers share only their counters, but these need shared memory. */
 	path->path.parallel_aware = true;
-	add_partial_path(joinrel, (Path *) path);
+	offer_path(root, joinrel, path);
 }
 
 bool

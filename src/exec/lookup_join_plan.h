@@ -82,8 +82,8 @@ extern Cost hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel);
  * 0, it drops duplicates, and looks up so many keys.
  */
 extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner,
-							  List *targets, JoinKeys *keys, JoinPathExtraData *extra,
-							  double distinct, const LookupCost *lookups);
+							  List *targets, JoinType type, JoinKeys *keys,
+							  JoinPathExtraData *extra, double distinct, const LookupCost *lookups);
 
 /* ----------------------------------------------------------------
  *		What any join node has to ask for first (lookup_join_paths.c)

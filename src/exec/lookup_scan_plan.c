@@ -430,8 +430,7 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 {
 	ListCell *cell;
 
-	if (!enable_indexscan || !hm_wants_first_rows(root) || root->query_pathkeys == NIL ||
-		list_length(conditions->arms) > 1)
+	if (!enable_indexscan || !hm_wants_first_in_order(root) || list_length(conditions->arms) > 1)
 		return false;
 	foreach (cell, rel->pathlist)
 	{

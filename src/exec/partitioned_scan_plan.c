@@ -387,7 +387,7 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel)
 {
 	ListCell *cell;
 
-	if (!hm_wants_first_rows(root) || root->query_pathkeys == NIL)
+	if (!hm_wants_first_in_order(root))
 		return false;
 	foreach (cell, rel->pathlist)
 	{

@@ -75,10 +75,23 @@ hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
 		   !hm_old_snapshots_possible();
 }
 
+/* Whether maybe not all rows of a query's joins are wanted. */
+static bool
+wants_part(PlannerInfo *root)
+{
+	return root->tuple_fraction > 0 && !root->parse->hasAggs && root->parse->groupClause == NIL;
+}
+
 bool
 hm_wants_first_rows(PlannerInfo *root)
 {
-	return root->tuple_fraction > 0 && !root->parse->hasAggs && root->parse->groupClause == NIL;
+	return wants_part(root) && root->query_pathkeys == NIL;
+}
+
+bool
+hm_wants_first_in_order(PlannerInfo *root)
+{
+	return wants_part(root) && root->query_pathkeys != NIL;
 }
 
 bool

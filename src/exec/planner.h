@@ -61,8 +61,11 @@ extern bool hm_reads_only(RelOptInfo *rel, const Bitmapset *columns, List *claus
 /*
  * Whether the first rows are wanted soon, and maybe not all of them: the query has a
  * LIMIT, or is a cursor's, or is in an EXISTS.  A query with aggregates wants all rows.
+ * And so does one with an order, because our nodes' rows have none, and have to be sorted; but it
+ * wants the first rows of a path that is in order.
  */
 extern bool hm_wants_first_rows(PlannerInfo *root);
+extern bool hm_wants_first_in_order(PlannerInfo *root);
 
 /*
  * The correlation between the order of the table's rows and that of an index's key, from
@@ -227,6 +230,12 @@ extern void hm_settings_init(void);
  * paths of a query level have been chosen.
  */
 extern void hm_show_partitions(PlannerInfo *root);
+
+/*
+ * Remember a path of a lookup join that is about to be offered.  add_path() may reject it although
+ * it is the cheapest with a lookup aggregate on top.
+ */
+extern void hm_remember_join(PlannerInfo *root, RelOptInfo *joinrel, const CustomPath *path);
 
 /* How paths of lookup scans, of partitioned tables too, and of lookup joins are recognised. */
 extern const CustomPathMethods hm_lookup_scan_path_methods;
