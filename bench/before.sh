@@ -30,8 +30,6 @@ megabytes=$((rows * 300 / 1000000 + 512))
 settings=(-c max_parallel_workers_per_gather=0 -c max_parallel_maintenance_workers=0
 	-c session_preload_libraries=harmonia -c work_mem=256MB)
 systems=(before main)
-# Of each system's session: what it reads and writes, and its process.
-declare -A input=() output=() backend=()
 
 start_systems() {
 	local system
@@ -74,38 +72,12 @@ load() {
 	END
 }
 
-# open_session SYSTEM: a session of psql that stays.
-open_session() {
-	local in out
-	mkfifo "$dir/$1.in" "$dir/$1.out"
-	sql <"$dir/$1.in" >"$dir/$1.out" &
-	exec {in}>"$dir/$1.in" {out}<"$dir/$1.out"
-	input[$1]=$in output[$1]=$out
-	backend[$1]=$(ask "$1" 'SELECT pg_backend_pid()')
-}
-
-# ask SYSTEM STATEMENT: prints what the session answers.
-ask() {
-	local line
-	printf '%s;\n\\echo end of answer\n' "$2" >&"${input[$1]}"
-	while IFS= read -r line <&"${output[$1]}" && [ "$line" != 'end of answer' ]; do
-		printf '%s\n' "$line"
-	done
-}
-
 # for_both STATEMENT: what has no answer.
 for_both() {
 	local system
 	for system in "${systems[@]}"; do
 		ask "$system" "$1"
 	done
-}
-
-# processor_time SYSTEM: nanoseconds.
-processor_time() {
-	local nanoseconds rest
-	read -r nanoseconds rest <"/proc/${backend[$1]}/schedstat"
-	echo "$nanoseconds"
 }
 
 # compare SECTION CASE STATEMENT [BEFORE EACH]: records the times of a statement, which has to have the same

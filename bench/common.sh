@@ -72,14 +72,14 @@ declare -A connection=()
 add_server() {
 	local name=$1 programs=$2 memory=$3
 	shift 3
-	(cd / && as_server_user mkdir "$dir/$name")
+	[ -e "$dir/$name" ] || (cd / && as_server_user mkdir "$dir/$name")
 	connection[$name]=:
 	connection[$name]=$("$root/tools/private-server.sh" start "$dir/$name" "$programs" \
 		-c "shared_buffers=${memory}MB" -c max_wal_size=100GB -c checkpoint_timeout=1h \
 		-c maintenance_work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off \
 		-c random_page_cost=1.1 "$@")
 	use_server "$name"
-	sql -c 'CREATE EXTENSION harmonia'
+	sql -c 'CREATE EXTENSION IF NOT EXISTS harmonia'
 	[ -z "${RESULTS:-}" ] || {
 		printf -- '- Suite %s, server %s, %s rows, %s runs, %s s a run of clients; %s: ' \
 			"$suite" "$name" "$rows" "$runs" "$seconds_a_run" "$(sql -c 'SHOW server_version')"
@@ -132,6 +132,45 @@ timings() {
 		arguments+=(-c "$statement")
 	done
 	sql -c '\timing on' "${arguments[@]}" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
+}
+
+# Of each session that stays: what it reads and writes, and the processes of psql and of the backend.
+declare -A input=() output=() client=() backend=()
+
+# open_session NAME [ARGUMENT...]: a session of psql that stays, with these arguments.  The settings in
+# $options apply.
+open_session() {
+	local in out
+	mkfifo "$dir/$1.in" "$dir/$1.out"
+	sql "${@:2}" <"$dir/$1.in" >"$dir/$1.out" &
+	client[$1]=$!
+	exec {in}>"$dir/$1.in" {out}<"$dir/$1.out"
+	input[$1]=$in output[$1]=$out
+	backend[$1]=$(ask "$1" 'SELECT pg_backend_pid()')
+}
+
+close_session() {
+	printf '\\q\n' >&"${input[$1]}"
+	wait "${client[$1]}" || true
+	eval "exec ${input[$1]}>&- ${output[$1]}<&-"
+	rm "$dir/$1.in" "$dir/$1.out"
+}
+
+# ask NAME STATEMENT: prints what the session answers.
+ask() {
+	local line=''
+	printf '%s;\n\\echo end of answer\n' "$2" >&"${input[$1]}"
+	while IFS= read -r line <&"${output[$1]}" && [ "$line" != 'end of answer' ]; do
+		printf '%s\n' "$line"
+	done
+	[ "$line" = 'end of answer' ] || die "the session has ended with: $2"
+}
+
+# processor_time NAME: prints the nanoseconds that the session's backend was on a processor.
+processor_time() {
+	local nanoseconds rest
+	read -r nanoseconds rest <"/proc/${backend[$1]}/schedstat"
+	echo "$nanoseconds"
 }
 
 median() {

@@ -3,7 +3,7 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index sizes lookup answers types shapes parallel updates wal dead clients foreign partitions versions planning
+#   index sizes lookup answers etl types shapes parallel updates wal dead clients foreign partitions versions planning
 #   paper                                   on the CPU; default: all of them
 #   citus                                   the same, where there is Citus
 #   kernels device load                     on a GPU, after the word gpu
@@ -19,7 +19,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
 
 kind=cpu
-suites=(index sizes lookup answers types shapes parallel updates wal dead clients foreign partitions versions planning
+suites=(index sizes lookup answers etl types shapes parallel updates wal dead clients foreign partitions versions planning
 	paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu

@@ -16,20 +16,20 @@ namespace harmonia
 {
 
 /*
- * Offsets and counts of a leaf page of one class.  Lane is the type of
+ * Offsets and counts of a leaf page of one class.  Stored is the type of
  * a stored key.
  */
-template <typename Lane> struct Layout
+template <typename Stored> struct Layout
 {
-	static constexpr int bits = 8 * sizeof(Lane);
+	static constexpr int bits = 8 * sizeof(Stored);
 	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
 	static constexpr int count_at = HT_LEAF_BLOCK_COUNT_AT;
 	static constexpr int pivots_at = HT_LEAF_PIVOTS_AT(bits);
 	static constexpr int blocks = HT_LEAF_BLOCKS(bits);
 	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(bits);
 	static constexpr int max_slots = HT_LEAF_SLOTS(bits, 4);
-	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Lane); /* keys in a cache line */
-	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line;   /* cache lines of separators */
+	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Stored); /* keys in a cache line */
+	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line;     /* cache lines of separators */
 
 	static constexpr HD_BOTH int slots(int tid_bytes)
 	{
@@ -38,11 +38,11 @@ template <typename Lane> struct Layout
 };
 
 /* What a leaf of class 0 stores of a key: nothing.  All entries have the leaf's base as key. */
-struct NoLane
+struct NoKey
 {
 };
 
-template <> struct Layout<NoLane>
+template <> struct Layout<NoKey>
 {
 	static constexpr int bits = 0;
 	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
@@ -57,7 +57,7 @@ template <> struct Layout<NoLane>
 };
 
 /* The key that a leaf of a wide class stores, in planes; see tree.h. */
-template <int Bits> struct Laned
+template <int Bits> struct PlanedKey
 {
 	std::conditional_t<Bits == 64, uint64_t, Wide> key;
 
@@ -72,10 +72,10 @@ template <int Bits> struct Laned
 			return key.words[1];
 	}
 	/* The key in place i of planes that have so many. */
-	static HD_BOTH Laned load(const char *planes, int places, int i)
+	static HD_BOTH PlanedKey load(const char *planes, int places, int i)
 	{
 		const uint64_t *at = (const uint64_t *) planes;
-		Laned result;
+		PlanedKey result;
 
 		if constexpr (Bits == 64)
 			result.key = at[i];
@@ -95,7 +95,7 @@ template <int Bits> struct Laned
 	}
 };
 
-template <int Bits> struct Layout<Laned<Bits>>
+template <int Bits> struct Layout<PlanedKey<Bits>>
 {
 	static constexpr int bits = Bits;
 	static constexpr int block_size = HT_WIDE_BLOCK_SIZE;
@@ -151,15 +151,15 @@ read_shape(const char *page)
 }
 
 /*
- * Call run(Lane) for the type in which a leaf of this shape stores keys.  An index with 32-bit
+ * Call run(Stored()) for the type in which a leaf of this shape stores keys.  An index with 32-bit
  * keys has no leaves of class 64.
  */
 template <typename Key, typename Run>
 HD_BOTH auto
-with_lane(const Shape<Key> &shape, Run run)
+with_stored(const Shape<Key> &shape, Run run)
 {
 	if (shape.bits == 0)
-		return run(NoLane());
+		return run(NoKey());
 	if (shape.bits == 16)
 		return run((uint16_t) 0);
 	if constexpr (is_wide<Key>)
@@ -167,10 +167,10 @@ with_lane(const Shape<Key> &shape, Run run)
 		if (shape.bits == 32)
 			return run((uint32_t) 0);
 		if (shape.bits == HT_WIDE_CLASS(64))
-			return run(Laned<64>());
+			return run(PlanedKey<64>());
 		if (shape.bits == HT_WIDE_CLASS(96))
-			return run(Laned<96>());
-		return run(Laned<128>());
+			return run(PlanedKey<96>());
+		return run(PlanedKey<128>());
 	}
 	else
 	{
@@ -184,70 +184,70 @@ with_lane(const Shape<Key> &shape, Run run)
 }
 
 /* The slots of a block. */
-template <typename Lane, typename Key>
+template <typename Stored, typename Key>
 HD_BOTH int
 slots_of(const Shape<Key> &shape)
 {
-	return shape.tid_bytes == 4 ? Layout<Lane>::slots(4) :
-		   shape.tid_bytes == 5 ? Layout<Lane>::slots(5) :
-								  Layout<Lane>::slots(6);
+	return shape.tid_bytes == 4 ? Layout<Stored>::slots(4) :
+		   shape.tid_bytes == 5 ? Layout<Stored>::slots(5) :
+								  Layout<Stored>::slots(6);
 }
 
 /* Is a distance from the base beyond what the class can store? */
-template <typename Lane, typename Key>
+template <typename Stored, typename Key>
 HD_BOTH bool
 is_beyond(Key distance)
 {
-	if constexpr (Layout<Lane>::bits == 0)
+	if constexpr (Layout<Stored>::bits == 0)
 		return distance > Key(0);
 	else if constexpr (!is_wide<Key>)
-		return distance > (Lane) -1;
-	else if constexpr (Layout<Lane>::bits == 8 * (int) sizeof(Key))
+		return distance > (Stored) -1;
+	else if constexpr (Layout<Stored>::bits == 8 * (int) sizeof(Key))
 		return false;
 	else
-		return (distance >> Layout<Lane>::bits) > Key(0);
+		return (distance >> Layout<Stored>::bits) > Key(0);
 }
 
 /* A distance that the class can store, as it is stored; and the greatest one. */
-template <typename Lane, typename Key>
-HD_BOTH Lane
+template <typename Stored, typename Key>
+HD_BOTH Stored
 narrowed(Key distance)
 {
-	if constexpr (is_wide<Key> && sizeof(Lane) >= 8)
+	if constexpr (is_wide<Key> && sizeof(Stored) >= 8)
 	{
-		Lane lane;
+		Stored stored;
 
-		lane.key = decltype(lane.key)(distance);
-		return lane;
+		stored.key = decltype(stored.key)(distance);
+		return stored;
 	}
 	else
-		return (Lane) distance;
+		return (Stored) distance;
 }
 
-template <typename Lane>
-HD_BOTH Lane
+template <typename Stored>
+HD_BOTH Stored
 greatest()
 {
-	return (Lane) -1;
+	return (Stored) -1;
 }
 
 template <>
-HD_BOTH Laned<64>
-greatest<Laned<64>>()
+HD_BOTH PlanedKey<64>
+greatest<PlanedKey<64>>()
 {
 	return {UINT64_MAX};
 }
 
 template <>
-HD_BOTH Laned<96>
-greatest<Laned<96>>()
+HD_BOTH PlanedKey<96>
+greatest<PlanedKey<96>>()
 {
 	return {KeyLimits<Wide>::max() >> 32};
 }
 
 template <>
-HD_BOTH Laned<128>
-greatest<Laned<128>>()
+HD_BOTH PlanedKey<128>
+greatest<PlanedKey<128>>()
 {
 	return {KeyLimits<Wide>::max()};
 }
@@ -256,86 +256,86 @@ greatest<Laned<128>>()
  * The key as a leaf stores it; if it is out of the leaf's reach, the nearest one that is
  * not.
  */
-template <typename Lane, typename Key>
-HD_BOTH Lane
+template <typename Stored, typename Key>
+HD_BOTH Stored
 stored_key(const Shape<Key> &shape, Key key)
 {
-	if constexpr (Layout<Lane>::bits == 0)
+	if constexpr (Layout<Stored>::bits == 0)
 		return {};
-	else if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
+	else if constexpr (sizeof(Stored) == 8 && !is_wide<Key>)
 		return key;
 	else
 	{
 		Key base = shape.base;
 
 		if (key < base)
-			return narrowed<Lane>(Key(0));
-		return is_beyond<Lane>((Key) (key - base)) ? greatest<Lane>() :
-													 narrowed<Lane>((Key) (key - base));
+			return narrowed<Stored>(Key(0));
+		return is_beyond<Stored>((Key) (key - base)) ? greatest<Stored>() :
+													   narrowed<Stored>((Key) (key - base));
 	}
 }
 
 /* Can a leaf store any key of low..high? */
-template <typename Lane, typename Key>
+template <typename Stored, typename Key>
 HD_BOTH bool
 reaches(const Shape<Key> &shape, Key low, Key high)
 {
-	if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
+	if constexpr (sizeof(Stored) == 8 && !is_wide<Key>)
 		return true;
 	else
 	{
 		Key base = shape.base;
 
-		return high >= base && (low <= base || !is_beyond<Lane>((Key) (low - base)));
+		return high >= base && (low <= base || !is_beyond<Stored>((Key) (low - base)));
 	}
 }
 
 /* Separator i of a leaf; and whether a key is below it, or it is the greatest one. */
-template <typename Lane>
+template <typename Stored>
 HD_BOTH bool
-below_separator(const char *page, int i, Lane key)
+below_separator(const char *page, int i, Stored key)
 {
-	return ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i] > key;
+	return ((const Stored *) (page + HT_LEAF_SEPARATORS_AT))[i] > key;
 }
 
 template <int Bits>
 HD_BOTH bool
-below_separator(const char *page, int i, Laned<Bits> key)
+below_separator(const char *page, int i, PlanedKey<Bits> key)
 {
-	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key > key.key;
+	return PlanedKey<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key > key.key;
 }
 
-template <typename Lane>
+template <typename Stored>
 HD_BOTH bool
-is_greatest_separator(const char *page, int i, Lane)
+is_greatest_separator(const char *page, int i, Stored)
 {
-	return ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i] == (Lane) -1;
+	return ((const Stored *) (page + HT_LEAF_SEPARATORS_AT))[i] == (Stored) -1;
 }
 
 template <int Bits>
 HD_BOTH bool
-is_greatest_separator(const char *page, int i, Laned<Bits>)
+is_greatest_separator(const char *page, int i, PlanedKey<Bits>)
 {
-	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key ==
-		   greatest<Laned<Bits>>().key;
+	return PlanedKey<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key ==
+		   greatest<PlanedKey<Bits>>().key;
 }
 
 /* Class 0 has no separators: entries of the key can be in all blocks. */
 HD_BOTH bool
-below_separator(const char *, int, NoLane)
+below_separator(const char *, int, NoKey)
 {
 	return false;
 }
 
 HD_BOTH bool
-is_greatest_separator(const char *, int, NoLane)
+is_greatest_separator(const char *, int, NoKey)
 {
 	return false;
 }
 
 template <typename Group>
 HD_BOTH int
-find_block(const Group &, const char *, NoLane)
+find_block(const Group &, const char *, NoKey)
 {
 	return 0;
 }
@@ -343,7 +343,7 @@ find_block(const Group &, const char *, NoLane)
 /* All slots in use have the leaf's key. */
 template <typename Group>
 HD_BOTH uint32_t
-find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
+find_slots(const Group &, const char *block, int slots, NoKey, NoKey)
 {
 	int count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
 
@@ -351,26 +351,26 @@ find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
 }
 
 /* What is added to the keys that a leaf stores. */
-template <typename Lane, typename Key>
+template <typename Stored, typename Key>
 HD_BOTH Key
 stored_base(const Shape<Key> &shape)
 {
-	return sizeof(Lane) == 8 && !is_wide<Key> ? Key(0) : shape.base;
+	return sizeof(Stored) == 8 && !is_wide<Key> ? Key(0) : shape.base;
 }
 
 /* Separator i of a leaf, as a distance from what is added. */
-template <typename Key, typename Lane>
+template <typename Key, typename Stored>
 HD_BOTH Key
-separator_distance(const char *page, int i, Lane)
+separator_distance(const char *page, int i, Stored)
 {
-	return Key(((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i]);
+	return Key(((const Stored *) (page + HT_LEAF_SEPARATORS_AT))[i]);
 }
 
 template <typename Key, int Bits>
 HD_BOTH Key
-separator_distance(const char *page, int i, Laned<Bits>)
+separator_distance(const char *page, int i, PlanedKey<Bits>)
 {
-	return Key(Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key);
+	return Key(PlanedKey<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key);
 }
 
 /*
@@ -383,29 +383,29 @@ template <typename Key>
 HD_BOTH Key
 block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 {
-	return with_lane<Key>(shape,
-						  [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
+	return with_stored<Key>(shape,
+							[&](auto type)
+							{
+								using Stored = decltype(type);
 
-							  if (block >= Layout<Lane>::blocks - 1)
-								  return after;
-							  if constexpr (Layout<Lane>::bits == 0)
-								  return shape.base < after ? shape.base : after;
-							  else
-							  {
-								  /*
+								if (block >= Layout<Stored>::blocks - 1)
+									return after;
+								if constexpr (Layout<Stored>::bits == 0)
+									return shape.base < after ? shape.base : after;
+								else
+								{
+									/*
 								   * The greatest separator is that of a block that ends with its
 								   * key, or of none.
 								   */
-								  Key distance = separator_distance<Key>(page, block, lane);
-								  Key start = stored_base<Lane>(shape);
+									Key distance = separator_distance<Key>(page, block, type);
+									Key start = stored_base<Stored>(shape);
 
-								  return start < after && distance < (Key) (after - start) ?
-											 (Key) (start + distance) :
-											 after;
-							  }
-						  });
+									return start < after && distance < (Key) (after - start) ?
+											   (Key) (start + distance) :
+											   after;
+								}
+							});
 }
 
 /* Where a block of a leaf begins; the last one if the leaf has not so many. */
@@ -413,25 +413,25 @@ template <typename Key>
 HD_BOTH const char *
 block_start(const char *page, const Shape<Key> &shape, int block)
 {
-	return with_lane<Key>(shape,
-						  [&](auto lane)
-						  {
-							  using Leaf = Layout<decltype(lane)>;
+	return with_stored<Key>(shape,
+							[&](auto type)
+							{
+								using Leaf = Layout<decltype(type)>;
 
-							  return page + Leaf::blocks_at +
-									 (block < Leaf::blocks ? block : Leaf::blocks - 1) *
-										 Leaf::block_size;
-						  });
+								return page + Leaf::blocks_at +
+									   (block < Leaf::blocks ? block : Leaf::blocks - 1) *
+										   Leaf::block_size;
+							});
 }
 
 /* Find the first block of a leaf that can hold a key. */
-template <typename Group, typename Lane>
+template <typename Group, typename Stored>
 HD_BOTH int
-find_block(const Group &group, const char *page, Lane key)
+find_block(const Group &group, const char *page, Stored key)
 {
-	using Leaf = Layout<Lane>;
-	const Lane *pivots = (const Lane *) (page + Leaf::pivots_at);
-	const Lane *separators = (const Lane *) (page + HT_LEAF_SEPARATORS_AT);
+	using Leaf = Layout<Stored>;
+	const Stored *pivots = (const Stored *) (page + Leaf::pivots_at);
+	const Stored *separators = (const Stored *) (page + HT_LEAF_SEPARATORS_AT);
 	int line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key);
 	int block = line * Leaf::line +
 				find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key);
@@ -445,9 +445,9 @@ find_block(const Group &group, const char *page, Lane key)
  */
 template <typename Group, int Bits>
 HD_BOTH int
-find_block(const Group &group, const char *page, Laned<Bits> key)
+find_block(const Group &group, const char *page, PlanedKey<Bits> key)
 {
-	using Leaf = Layout<Laned<Bits>>;
+	using Leaf = Layout<PlanedKey<Bits>>;
 	const uint64_t *pivots = (const uint64_t *) (page + HT_WIDE_PIVOTS_AT);
 	const uint64_t *separators = (const uint64_t *) (page + HT_LEAF_SEPARATORS_AT);
 	int line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.first_word());
@@ -463,8 +463,8 @@ find_block(const Group &group, const char *page, Laned<Bits> key)
 		{
 			int middle = block + (end - block) / 2;
 
-			if (Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, middle).key <
-				key.key)
+			if (PlanedKey<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, middle)
+					.key < key.key)
 				block = middle + 1;
 			else
 				end = middle;
@@ -476,9 +476,10 @@ find_block(const Group &group, const char *page, Laned<Bits> key)
 /* Find the slots of a block whose keys are in low..high. */
 template <typename Group, int Bits>
 HD_BOTH uint32_t
-find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, Laned<Bits> high)
+find_slots(const Group &group, const char *block, int slots, PlanedKey<Bits> low,
+		   PlanedKey<Bits> high)
 {
-	constexpr int most = Layout<Laned<Bits>>::max_slots;
+	constexpr int most = Layout<PlanedKey<Bits>>::max_slots;
 	uint32_t set = 0;
 	int count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
 
@@ -491,7 +492,7 @@ find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, La
 					   if (i >= slots)
 						   return false;
 
-					   Laned<Bits> stored = Laned<Bits>::load(block, slots, i);
+					   PlanedKey<Bits> stored = PlanedKey<Bits>::load(block, slots, i);
 
 					   return low.key <= stored.key && stored.key <= high.key;
 				   })
@@ -511,20 +512,20 @@ slots_in_use(const char *block, int slots, uint32_t set)
 /*
  * Some keys of a block, loaded at once.  What is loaded beyond the last key must be masked out.
  */
-template <typename Lane> struct alignas(16) LaneVector
+template <typename Stored> struct alignas(16) LaneVector
 {
-	static constexpr int lanes = 16 / sizeof(Lane);
-	static constexpr int vectors = (Layout<Lane>::max_slots + lanes - 1) / lanes; /* of a block */
-	static_assert(vectors * lanes <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of lanes");
-	Lane keys[lanes];
+	static constexpr int size = 16 / sizeof(Stored);
+	static constexpr int vectors = (Layout<Stored>::max_slots + size - 1) / size; /* of a block */
+	static_assert(vectors * size <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of keys");
+	Stored keys[size];
 };
 
 /* Find the slots of a block that have a key, with a single thread. */
-template <typename Lane>
+template <typename Stored>
 HD_BOTH uint32_t
-find_equal_slots(const char *block, int slots, Lane key)
+find_equal_slots(const char *block, int slots, Stored key)
 {
-	using Vector = LaneVector<Lane>;
+	using Vector = LaneVector<Stored>;
 	uint32_t set = 0;
 
 #ifdef __CUDA_ARCH__
@@ -534,8 +535,8 @@ find_equal_slots(const char *block, int slots, Lane key)
 	{
 		Vector some = ((const Vector *) block)[i];
 
-		for (int j = 0; j < Vector::lanes; j++)
-			set |= some.keys[j] == key ? UINT32_C(1) << (i * Vector::lanes + j) : 0;
+		for (int j = 0; j < Vector::size; j++)
+			set |= some.keys[j] == key ? UINT32_C(1) << (i * Vector::size + j) : 0;
 	}
 	return slots_in_use(block, slots, set);
 }
@@ -546,13 +547,13 @@ find_equal_slots(const char *block, int slots, Lane key)
  */
 template <int Bits>
 HD_BOTH uint32_t
-find_equal_slots(const char *block, int slots, Laned<Bits> key)
+find_equal_slots(const char *block, int slots, PlanedKey<Bits> key)
 {
 	struct alignas(16) Vector
 	{
 		uint64_t words[2];
 	};
-	constexpr int most = Layout<Laned<Bits>>::max_slots;
+	constexpr int most = Layout<PlanedKey<Bits>>::max_slots;
 	int count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
 	uint32_t set = 0;
 
@@ -573,7 +574,7 @@ find_equal_slots(const char *block, int slots, Laned<Bits> key)
 		{
 			int slot = lowest_bit(rest);
 
-			if (!(Laned<Bits>::load(block, slots, slot).key == key.key))
+			if (!(PlanedKey<Bits>::load(block, slots, slot).key == key.key))
 				set &= ~(UINT32_C(1) << slot);
 		}
 	}
@@ -581,17 +582,17 @@ find_equal_slots(const char *block, int slots, Laned<Bits> key)
 }
 
 /* Find the slots of a block whose keys are in low..high. */
-template <typename Group, typename Lane>
+template <typename Group, typename Stored>
 HD_BOTH uint32_t
-find_slots(const Group &group, const char *block, int slots, Lane low, Lane high)
+find_slots(const Group &group, const char *block, int slots, Stored low, Stored high)
 {
-	Lane span = (Lane) (high - low);
-	constexpr int most = Layout<Lane>::max_slots;
+	Stored span = (Stored) (high - low);
+	constexpr int most = Layout<Stored>::max_slots;
 	uint32_t set = 0;
 
 	if (Group::threads == 1)
 	{
-		using Vector = LaneVector<Lane>;
+		using Vector = LaneVector<Stored>;
 
 #ifdef __CUDA_ARCH__
 #pragma unroll
@@ -600,8 +601,8 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 		{
 			Vector some = ((const Vector *) block)[i];
 
-			for (int j = 0; j < Vector::lanes; j++)
-				set |= (uint32_t) ((Lane) (some.keys[j] - low) <= span) << (i * Vector::lanes + j);
+			for (int j = 0; j < Vector::size; j++)
+				set |= (uint32_t) ((Stored) (some.keys[j] - low) <= span) << (i * Vector::size + j);
 		}
 	}
 	else
@@ -612,7 +613,7 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 					   {
 						   int i = first + thread;
 
-						   return i < most && (Lane) (((const Lane *) block)[i] - low) <= span;
+						   return i < most && (Stored) (((const Stored *) block)[i] - low) <= span;
 					   })
 				   << first;
 	}
@@ -647,23 +648,23 @@ load_tid(const char *block, int tids_at, int tid_bytes, int slot)
 }
 
 /* The key in a slot of a block, as a distance from what is added. */
-template <typename Key, typename Lane>
+template <typename Key, typename Stored>
 HD_BOTH Key
-stored_distance(const char *block, int, int slot, Lane)
+stored_distance(const char *block, int, int slot, Stored)
 {
-	return Key(((const Lane *) block)[slot]);
+	return Key(((const Stored *) block)[slot]);
 }
 
 template <typename Key, int Bits>
 HD_BOTH Key
-stored_distance(const char *block, int slots, int slot, Laned<Bits>)
+stored_distance(const char *block, int slots, int slot, PlanedKey<Bits>)
 {
-	return Key(Laned<Bits>::load(block, slots, slot).key);
+	return Key(PlanedKey<Bits>::load(block, slots, slot).key);
 }
 
 template <typename Key>
 HD_BOTH Key
-stored_distance(const char *, int, int, NoLane)
+stored_distance(const char *, int, int, NoKey)
 {
 	return Key(0);
 }
@@ -673,14 +674,14 @@ template <typename Key>
 HD_BOTH Key
 load_key(const Shape<Key> &shape, const char *block, int slot)
 {
-	return with_lane<Key>(
+	return with_stored<Key>(
 		shape,
-		[&](auto lane)
+		[&](auto type)
 		{
-			using Lane = decltype(lane);
+			using Stored = decltype(type);
 
-			return (Key) (stored_base<Lane>(shape) +
-						  stored_distance<Key>(block, slots_of<Lane>(shape), slot, lane));
+			return (Key) (stored_base<Stored>(shape) +
+						  stored_distance<Key>(block, slots_of<Stored>(shape), slot, type));
 		});
 }
 

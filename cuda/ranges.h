@@ -65,32 +65,32 @@ find_last_leaf(const Tree<Key> &tree, uint32_t rank, Key key)
 }
 
 /* The key after a stored one that is not the greatest. */
-template <typename Lane>
-HD_BOTH Lane
-stored_after(Lane key)
+template <typename Stored>
+HD_BOTH Stored
+stored_after(Stored key)
 {
-	return (Lane) (key + 1);
+	return (Stored) (key + 1);
 }
 
 template <int Bits>
-HD_BOTH Laned<Bits>
-stored_after(Laned<Bits> key)
+HD_BOTH PlanedKey<Bits>
+stored_after(PlanedKey<Bits> key)
 {
 	return {key.key + decltype(key.key)(1)};
 }
 
-template <typename Lane>
+template <typename Stored>
 HD_BOTH bool
-is_greatest(Lane key)
+is_greatest(Stored key)
 {
-	return key == greatest<Lane>();
+	return key == greatest<Stored>();
 }
 
 template <int Bits>
 HD_BOTH bool
-is_greatest(Laned<Bits> key)
+is_greatest(PlanedKey<Bits> key)
 {
-	return key.key == greatest<Laned<Bits>>().key;
+	return key.key == greatest<PlanedKey<Bits>>().key;
 }
 
 /* The first block of a leaf that can hold a key; leaf_places: all its entries are below. */
@@ -98,16 +98,16 @@ template <typename Group, typename Key>
 HD_BOTH uint32_t
 find_first_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(leaf.shape,
-						  [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
+	return with_stored<Key>(leaf.shape,
+							[&](auto type)
+							{
+								using Stored = decltype(type);
 
-							  if (!reaches<Lane>(leaf.shape, key, KeyLimits<Key>::max()))
-								  return leaf_places;
-							  return (uint32_t) find_block(group, leaf.page,
-														   stored_key<Lane>(leaf.shape, key));
-						  });
+								if (!reaches<Stored>(leaf.shape, key, KeyLimits<Key>::max()))
+									return leaf_places;
+								return (uint32_t) find_block(group, leaf.page,
+															 stored_key<Stored>(leaf.shape, key));
+							});
 }
 
 /*
@@ -117,18 +117,18 @@ template <typename Group, typename Key>
 HD_BOTH uint32_t
 find_end_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(
+	return with_stored<Key>(
 		leaf.shape,
-		[&](auto lane)
+		[&](auto type)
 		{
-			using Lane = decltype(lane);
-			using Leaf = Layout<Lane>;
+			using Stored = decltype(type);
+			using Leaf = Layout<Stored>;
 
-			if (!reaches<Lane>(leaf.shape, Key(0), key))
+			if (!reaches<Stored>(leaf.shape, Key(0), key))
 				return UINT32_C(0);
 			if constexpr (Leaf::bits != 0)
 			{
-				Lane stored = stored_key<Lane>(leaf.shape, key);
+				Stored stored = stored_key<Stored>(leaf.shape, key);
 
 				if (!is_greatest(stored))
 					return (uint32_t) find_block(group, leaf.page, stored_after(stored)) + 1;
@@ -189,28 +189,29 @@ find_slots_at(const Group &group, const Leaves &leaf_of, uint32_t place, Key low
 	LeafBlock at = {place / leaf_places, (int) (place % leaf_places)};
 	const LeafPage<Key> leaf = leaf_of(at.rank);
 
-	return with_lane<Key>(leaf.shape,
-						  [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
-							  using Leaf = Layout<Lane>;
-							  int slots = slots_of<Lane>(leaf.shape);
-							  Slots found;
+	return with_stored<Key>(leaf.shape,
+							[&](auto type)
+							{
+								using Stored = decltype(type);
+								using Leaf = Layout<Stored>;
+								int slots = slots_of<Stored>(leaf.shape);
+								Slots found;
 
-							  found.at = at;
-							  found.block = leaf.page + Leaf::blocks_at;
-							  found.tids_at = slots * (Leaf::bits / 8);
-							  found.tid_bytes = leaf.shape.tid_bytes;
-							  found.set = 0;
-							  if (at.block < Leaf::blocks && reaches<Lane>(leaf.shape, low, high))
-							  {
-								  found.block += at.block * Leaf::block_size;
-								  found.set = find_slots(group, found.block, slots,
-														 stored_key<Lane>(leaf.shape, low),
-														 stored_key<Lane>(leaf.shape, high));
-							  }
-							  return found;
-						  });
+								found.at = at;
+								found.block = leaf.page + Leaf::blocks_at;
+								found.tids_at = slots * (Leaf::bits / 8);
+								found.tid_bytes = leaf.shape.tid_bytes;
+								found.set = 0;
+								if (at.block < Leaf::blocks &&
+									reaches<Stored>(leaf.shape, low, high))
+								{
+									found.block += at.block * Leaf::block_size;
+									found.set = find_slots(group, found.block, slots,
+														   stored_key<Stored>(leaf.shape, low),
+														   stored_key<Stored>(leaf.shape, high));
+								}
+								return found;
+							});
 }
 
 /* The blocks of a leaf, whatever its class is. */
@@ -249,21 +250,21 @@ template <typename Key>
 HD_BOTH LeafBlocks
 blocks_of(const LeafPage<Key> &leaf)
 {
-	return with_lane<Key>(leaf.shape,
-						  [&](auto lane)
-						  {
-							  using Lane = decltype(lane);
-							  using Leaf = Layout<Lane>;
-							  int slots = slots_of<Lane>(leaf.shape);
+	return with_stored<Key>(leaf.shape,
+							[&](auto type)
+							{
+								using Stored = decltype(type);
+								using Leaf = Layout<Stored>;
+								int slots = slots_of<Stored>(leaf.shape);
 
-							  return LeafBlocks{leaf.page + Leaf::blocks_at,
-												Leaf::blocks,
-												Leaf::block_size,
-												Leaf::count_at,
-												slots,
-												slots * (Leaf::bits / 8),
-												leaf.shape.tid_bytes};
-						  });
+								return LeafBlocks{leaf.page + Leaf::blocks_at,
+												  Leaf::blocks,
+												  Leaf::block_size,
+												  Leaf::count_at,
+												  slots,
+												  slots * (Leaf::bits / 8),
+												  leaf.shape.tid_bytes};
+							});
 }
 
 } /* namespace harmonia */

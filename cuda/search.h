@@ -164,9 +164,9 @@ first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Ke
 	LeafBlock at;
 
 	at.rank = rank;
-	at.block = with_lane<Key>(
-		leaf.shape, [&](auto lane)
-		{ return find_block(group, leaf.page, stored_key<decltype(lane)>(leaf.shape, key)); });
+	at.block = with_stored<Key>(
+		leaf.shape, [&](auto type)
+		{ return find_block(group, leaf.page, stored_key<decltype(type)>(leaf.shape, key)); });
 	return at;
 }
 
@@ -174,17 +174,17 @@ first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Ke
  * Find the entries of one leaf with a key, from block "at" on.  Returns whether the next
  * leaf can have some, too.
  */
-template <typename Lane, typename Group, typename Key, typename Visit>
+template <typename Stored, typename Group, typename Key, typename Visit>
 HD_BOTH bool
 find_entries_in_leaf(const Group &group, const char *page, const Shape<Key> &shape, LeafBlock at,
 					 Key key, Visit visit)
 {
-	using Leaf = Layout<Lane>;
-	Lane stored = stored_key<Lane>(shape, key);
-	int slots = slots_of<Lane>(shape);
+	using Leaf = Layout<Stored>;
+	Stored stored = stored_key<Stored>(shape, key);
+	int slots = slots_of<Stored>(shape);
 	Slots found;
 
-	if (!reaches<Lane>(shape, key, key))
+	if (!reaches<Stored>(shape, key, key))
 		return true;
 	found.tids_at = slots * (Leaf::bits / 8);
 	found.tid_bytes = shape.tid_bytes;
@@ -215,11 +215,11 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, V
 	for (;;)
 	{
 		LeafPage<Key> leaf = read_leaf(tree, at.rank);
-		bool more = with_lane<Key>(leaf.shape,
-								   [&](auto lane) {
-									   return find_entries_in_leaf<decltype(lane)>(
-										   group, leaf.page, leaf.shape, at, key, visit);
-								   });
+		bool more = with_stored<Key>(leaf.shape,
+									 [&](auto type) {
+										 return find_entries_in_leaf<decltype(type)>(
+											 group, leaf.page, leaf.shape, at, key, visit);
+									 });
 
 		if (!more || !goes_on(tree, at.rank, key) || gives_up(group, tree))
 			return;
@@ -243,17 +243,17 @@ HD_BOTH uint64_t
 number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
 	LeafPage<Key> leaf = read_leaf(tree, at.rank);
-	uint32_t set = with_lane<Key>(leaf.shape,
-								  [&](auto lane)
-								  {
-									  using Lane = decltype(lane);
-									  const char *block = leaf.page + Layout<Lane>::blocks_at +
-														  at.block * Layout<Lane>::block_size;
-									  Lane stored = stored_key<Lane>(leaf.shape, key);
+	uint32_t set = with_stored<Key>(
+		leaf.shape,
+		[&](auto type)
+		{
+			using Stored = decltype(type);
+			const char *block =
+				leaf.page + Layout<Stored>::blocks_at + at.block * Layout<Stored>::block_size;
+			Stored stored = stored_key<Stored>(leaf.shape, key);
 
-									  return find_slots(group, block, slots_of<Lane>(leaf.shape),
-														stored, stored);
-								  });
+			return find_slots(group, block, slots_of<Stored>(leaf.shape), stored, stored);
+		});
 
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
@@ -291,12 +291,12 @@ template <typename Key>
 HD_BOTH Found
 find_in_block(const char *page, const Shape<Key> &shape, LeafBlock at, Key key)
 {
-	return with_lane<Key>(
+	return with_stored<Key>(
 		shape,
-		[&](auto lane)
+		[&](auto type)
 		{
-			using Lane = decltype(lane);
-			using Leaf = Layout<Lane>;
+			using Stored = decltype(type);
+			using Leaf = Layout<Stored>;
 			Found found = {};
 
 			/*
@@ -305,15 +305,15 @@ find_in_block(const char *page, const Shape<Key> &shape, LeafBlock at, Key key)
 			if constexpr (Leaf::bits != 0)
 			{
 				Slots slots;
-				int room = slots_of<Lane>(shape);
+				int room = slots_of<Stored>(shape);
 
-				if (!reaches<Lane>(shape, key, key))
+				if (!reaches<Stored>(shape, key, key))
 					return found;
 				if (at.block >= Leaf::blocks)
 					at.block = Leaf::blocks - 1; /* separators descend: a damaged page */
 				slots.at = at;
 				slots.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
-				slots.set = find_equal_slots(slots.block, room, stored_key<Lane>(shape, key));
+				slots.set = find_equal_slots(slots.block, room, stored_key<Stored>(shape, key));
 				slots.tids_at = room * (Leaf::bits / 8);
 				slots.tid_bytes = shape.tid_bytes;
 				if (slots.set != 0)

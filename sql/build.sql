@@ -419,4 +419,22 @@ SELECT property, pg_index_column_has_property('shown_k', 1, property) AS "column
 	FROM pg_am, unnest(ARRAY['asc', 'desc', 'nulls_first', 'nulls_last', 'orderable', 'distance_orderable', 'returnable', 'search_array', 'search_nulls',
 		'clusterable', 'index_scan', 'bitmap_scan', 'backward_scan', 'can_order', 'can_unique', 'can_multi_col', 'can_exclude', 'can_include']) property
 	WHERE amname = 'harmonia';
+
+-- Indexes without order say so: on texts, with a cut field, of NULLs that have no value of their own
+CREATE TABLE sorted (i int, b bigint, c bigint NOT NULL, s text COLLATE "C", u uuid);
+CREATE INDEX sorted_b ON sorted USING harmonia (b DESC) INCLUDE (i);
+CREATE INDEX sorted_ib ON sorted USING harmonia (i, b);
+CREATE INDEX unsorted_ib ON sorted USING harmonia (i, b) INCLUDE (i);
+CREATE INDEX sorted_cc ON sorted USING harmonia (c, (c));
+CREATE INDEX sorted_u ON sorted USING harmonia (u);
+CREATE INDEX unsorted_s ON sorted USING harmonia (s);
+CREATE INDEX unsorted_c ON sorted USING harmonia (s text_c_ops);
+CREATE INDEX unsorted_iu ON sorted USING harmonia (i, u);
+CREATE INDEX unsorted_bc ON sorted USING harmonia (b, c);
+SELECT c.relname, pg_index_has_property(c.oid, 'clusterable') AS clusterable, n AS "column",
+		string_agg(property || '=' || pg_index_column_has_property(c.oid, n, property)::text, ' ' ORDER BY p) AS properties
+	FROM pg_index JOIN pg_class c ON c.oid = indexrelid, generate_series(1, indnatts) n,
+		unnest(ARRAY['orderable', 'asc', 'desc', 'nulls_first', 'nulls_last', 'returnable']) WITH ORDINALITY properties(property, p)
+	WHERE indrelid = 'sorted'::regclass GROUP BY c.oid, relname, n ORDER BY relname, n;
+DROP TABLE sorted;
 SELECT phase, pg_indexam_progress_phasename(oid, phase) FROM pg_am, generate_series(0, 6) phase WHERE amname = 'harmonia';

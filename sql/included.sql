@@ -222,9 +222,11 @@ EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
 	RETURN concat_ws('; ', sqlstate || ' ' || sqlerrm, nullif(detail, ''), nullif(hint, ''));
 END $$;
+CREATE TABLE ids (a int, u uuid);
 SELECT command, outcome(command) FROM unnest(ARRAY[
 	'CREATE INDEX ON t USING harmonia (a) INCLUDE (s)',
 	'CREATE INDEX ON t USING harmonia (a) INCLUDE (n)',
+	'CREATE INDEX ON ids USING harmonia (a) INCLUDE (u)',
 	'CREATE INDEX wide ON t USING harmonia (a) INCLUDE (b, d, c)',
 	'CREATE INDEX ON t USING harmonia (a) INCLUDE (b, b, b, b, b, b, b, b)',
 	'CREATE INDEX ON t USING harmonia (a) INCLUDE ((b + 1))',

@@ -1,5 +1,5 @@
 --
--- Sub-selects: NOT IN (SELECT ...) where nothing can be NULL
+-- Sub-selects: NOT IN (SELECT ...) where what is selected cannot be NULL
 --
 SET client_min_messages = warning;
 SET jit = off;
@@ -56,22 +56,32 @@ SELECT * FROM planned(
 	'SELECT * FROM (SELECT * FROM o WHERE k NOT IN (SELECT k FROM t) OFFSET 0) s',
 	'SELECT count(*) FROM o WHERE 5 NOT IN (SELECT k FROM t WHERE id < o.n)',
 	'INSERT INTO empty SELECT k FROM o WHERE k NOT IN (SELECT k FROM t)');
--- Not so
+-- The left side can be NULL
 SELECT * FROM planned(
 	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o WHERE k + 0 NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o LEFT JOIN t USING (k) WHERE t.k NOT IN (SELECT k FROM t)',
+	'SELECT * FROM t RIGHT JOIN o USING (k) WHERE t.k NOT IN (SELECT k FROM t)',
+	'SELECT * FROM v WHERE m NOT IN (SELECT k FROM t)',
+	'SELECT * FROM (SELECT k FROM o GROUP BY ROLLUP (k)) s WHERE k NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE t.id = o.n)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT t.k FROM t JOIN o u USING (k))',
+	'INSERT INTO empty SELECT maybe FROM o WHERE maybe NOT IN (SELECT k FROM t)');
+SELECT * FROM plan('SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE id > 5)');
+-- Not so
+SELECT * FROM planned(
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT t.k FROM t JOIN v USING (k))',
+	'WITH s AS (SELECT k FROM t) SELECT * FROM o WHERE maybe NOT IN (SELECT t.k FROM t JOIN s USING (k))',
+	'SELECT * FROM o WHERE maybe + (SELECT 1) NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o WHERE maybe + (random() * 0)::int NOT IN (SELECT k FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT maybe FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT plain FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT k + 0 FROM t)',
-	'SELECT * FROM o WHERE k + 0 NOT IN (SELECT k FROM t)',
 	'SELECT * FROM o WHERE num NOT IN (SELECT k FROM t)',
 	'SELECT * FROM o WHERE NULL::int NOT IN (SELECT k FROM t WHERE id < o.n)',
 	'SELECT * FROM o WHERE (k, n) NOT IN (SELECT k, id FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT t.k FROM o u LEFT JOIN t USING (k))',
 	'SELECT * FROM o WHERE k NOT IN (SELECT t.k FROM t FULL JOIN o u USING (k))',
-	'SELECT * FROM o LEFT JOIN t USING (k) WHERE t.k NOT IN (SELECT k FROM t)',
-	'SELECT * FROM t RIGHT JOIN o USING (k) WHERE t.k NOT IN (SELECT k FROM t)',
-	'SELECT * FROM v WHERE m NOT IN (SELECT k FROM t)',
-	'SELECT * FROM (SELECT k FROM o GROUP BY ROLLUP (k)) s WHERE k NOT IN (SELECT k FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT k FROM t LIMIT 5)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT DISTINCT ON (id) k FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT k FROM t GROUP BY k)',
@@ -95,6 +105,15 @@ SELECT * FROM compare_lookups(
 	'SELECT * FROM o WHERE k NOT IN (SELECT maybe FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT k FROM empty)',
 	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM empty)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE id < 0)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE id < 5) AND NOT (maybe IN (SELECT b FROM t WHERE id > 400))',
+	'SELECT count(*), count(maybe) FROM o WHERE maybe + 1 NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE t.id = o.n)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t WHERE t.id = o.n * 7)',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT t.k FROM t JOIN o u USING (k))',
+	'SELECT * FROM o WHERE maybe NOT IN (SELECT k FROM t) OR maybe IS NULL',
+	'SELECT * FROM o WHERE n < 20 AND (SELECT count(*) FROM t WHERE t.maybe NOT IN (SELECT k FROM t u WHERE u.id < o.n)) > 3',
+	'SELECT * FROM o LEFT JOIN (SELECT maybe, id FROM t WHERE maybe NOT IN (SELECT k FROM t WHERE id < 100)) s ON s.id = o.n',
 	'SELECT * FROM v WHERE m IS NOT NULL AND m NOT IN (SELECT k FROM t)',
 	'SELECT * FROM o WHERE k NOT IN (SELECT t.k FROM t JOIN o u USING (k))',
 	'SELECT * FROM o WHERE k NOT IN (SELECT t.k FROM o u LEFT JOIN t USING (k))',
@@ -126,6 +145,8 @@ ALTER TABLE t ALTER k SET NOT NULL;
 EXECUTE q;
 SELECT * FROM planned('EXECUTE q');
 ALTER TABLE o ALTER k DROP NOT NULL;
+INSERT INTO o VALUES (0, NULL, 0, 0, 0);
+EXECUTE q;
 SELECT * FROM planned('EXECUTE q');
 ROLLBACK;
 DEALLOCATE q;

@@ -121,6 +121,22 @@ FROM (
 	OFFSET 0
 ) m;
 RESET work_mem;
+
+-- So do rescans that read a part of an array
+CREATE FUNCTION scan_memory() RETURNS numeric LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'harmonia lookup scan');
+END $$;
+SET enable_seqscan = off;
+SET enable_material = off;
+SELECT count(DISTINCT bytes) AS constant
+FROM (
+	SELECT CASE WHEN i % 1000 = 0 THEN scan_memory() END AS bytes
+	FROM generate_series(1, 4000) i LEFT JOIN (SELECT v FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000))) LIMIT 1) l ON true
+	OFFSET 0
+) m;
+RESET enable_material;
+RESET enable_seqscan;
 SET enable_nestloop = off;
 
 -- A table is joined above a semijoin by the same key, and compared with the semijoin's inner one

@@ -134,4 +134,21 @@ SELECT (regexp_match(line, 'Heap Blocks: (\d+)'))[1]::int <= pg_relation_size('t
 	FROM explained('SELECT sum(t.c) FROM o JOIN t USING (k) WHERE o.k <> 7') line WHERE line ~ '^ *Batches';
 COMMIT;
 
+-- So it is if keys have several rows each, and their number is not known when the batch begins.
+CREATE TABLE several (k int, c int, pad text);
+INSERT INTO several SELECT i / 6, i, repeat('x', 200) FROM generate_series(0, 11999) i ORDER BY hashint4(i);
+CREATE INDEX ON several USING harmonia (k);
+CREATE TABLE wanted AS SELECT i * 2 AS k FROM generate_series(0, 999) i;
+VACUUM ANALYZE several, wanted;
+BEGIN;
+CALL use_lookups(false);
+SET LOCAL work_mem = '64MB';
+SELECT q, (regexp_match(line, 'Heap Blocks: (\d+)'))[1]::int
+		= (SELECT count(DISTINCT (ctid::text::point)[0]) FROM several WHERE k IN (SELECT k FROM wanted)) AS once
+	FROM unnest(ARRAY[
+		'SELECT sum(length(pad)) FROM wanted JOIN several USING (k)',
+		'SELECT sum(length(pad)) FROM several WHERE k = ANY (ARRAY(SELECT k FROM wanted))']) q, explained(q) line
+	WHERE line ~ '^ *Batches';
+COMMIT;
+
 DROP SCHEMA lookup_rows CASCADE;

@@ -581,6 +581,14 @@ typedef UpperUniquePath HmUniquePath;
 #endif
 
 /*
+ * 15 and 16 do not call the hook for paths of joins that have a one-time filter, because only 17
+ * puts these above a custom scan.
+ */
+#if PG_VERSION_NUM < 170000
+#define HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+#endif
+
+/*
  * 19 aggregates eagerly: some relations of a join stand for groups of rows.  They are children of
  * nothing, and have no indexes.
  */

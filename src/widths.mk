@@ -9,5 +9,5 @@ both_widths = \
 	am/store/directory am/store/directorychange am/store/leafshape am/store/reader am/store/segmentimage \
 	am/write/deadentries am/write/growth am/write/hints am/write/insert am/write/insertrow \
 	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingflag \
-	am/write/newsegment am/write/split am/write/splitpoint am/write/target \
+	am/write/newsegment am/write/split am/write/splitpoint am/write/lockleaf \
 	device/leaves lookup/route lookup/walk lookup/walk_ahead lookup/walk_answer

@@ -408,7 +408,7 @@ run_docs() {
 run_bench() {
 	local missing
 	BINDIR=$private_bindir RESULTS=$dir/bench ROWS=30000 RUNS=1 SECONDS_A_RUN=0 WAIT_SECONDS=2 SHAPES=EXISTS PARTITION_COUNTS='1 8' \
-		"$root/bench/run.sh" index sizes lookup answers shapes parallel updates wal dead clients foreign partitions versions >"$dir/bench.log" 2>&1 || {
+		"$root/bench/run.sh" index sizes lookup answers etl shapes parallel updates wal dead clients foreign partitions versions >"$dir/bench.log" 2>&1 || {
 		tail -n 50 "$dir/bench.log"
 		return 1
 	}

@@ -197,11 +197,11 @@ install_missing() {
 }
 
 # Those of a distribution may be too old for the examples.
-python_drivers=("psycopg[binary]~=3.2" "asyncpg~=0.30" "sqlalchemy~=2.0" "django~=5.2")
+python_drivers=("psycopg[binary]~=3.2" "asyncpg~=0.30" "sqlalchemy~=2.0" "django~=5.2" alembic pandas)
 
 has_python_drivers() {
 	PYTHONPATH=$root/.private/drivers /usr/bin/python3 -c \
-		'import asyncpg, django, psycopg, psycopg_binary, sqlalchemy' 2>/dev/null
+		'import alembic, asyncpg, django, pandas, psycopg, psycopg_binary, sqlalchemy' 2>/dev/null
 }
 
 add_drivers() {

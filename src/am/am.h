@@ -185,6 +185,24 @@ typedef struct HmFieldFilter
 	HmSpan *spans;
 } HmFieldFilter;
 
+/* Whether a key passes all of these filters. */
+static inline bool
+hm_passes_filters(const HmFieldFilter *filters, int count, HmKey key)
+{
+	for (int i = 0; i < count; i++)
+	{
+		const HmFieldFilter *filter = &filters[i];
+		HmKey value = key >> filter->field.shift & hm_field_mask(&filter->field);
+		int low = 0, middle, high = filter->count;
+
+		/* The first span that does not end below the value. */
+		HM_BINARY_SEARCH(low, middle, high, filter->spans[middle].high < value);
+		if (low == filter->count || filter->spans[low].low > value)
+			return false;
+	}
+	return true;
+}
+
 typedef struct HmRanges
 {
 	int count;

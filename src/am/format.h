@@ -530,7 +530,7 @@ extern bool hm_segment_is_alive_for(Page page, uint32 stamp);
 /*
  * Whether a page is the header of the segment with this stamp, and that segment is alive and
  * not being moved.  The caller has the page pinned, and needs no lock of it.  What it may
- * conclude from the answer says target.c.
+ * conclude from the answer says lockleaf.c.
  */
 extern bool hm_segment_is_open(Page page, uint64 stamp);
 

@@ -220,17 +220,33 @@ handler_restore_position(IndexScanDesc scan)
 }
 
 /*
- * By default, PostgreSQL says that any method with amgettuple can exclude; a build
- * refuses that.
+ * By default, PostgreSQL says that any method with amgettuple can exclude, which a build refuses;
+ * and that all indexes of a method have an order, or none.
  */
 static bool
 handler_property(Oid index_oid, int attno, IndexAMProperty property, const char *name, bool *result,
 				 bool *isnull)
 {
-	if (property != AMPROP_CAN_EXCLUDE || OidIsValid(index_oid))
-		return false;
+	bool differs = false;
+
+	switch (property)
+	{
+		case AMPROP_CAN_EXCLUDE:
+			differs = !OidIsValid(index_oid);
+			break;
+		case AMPROP_CLUSTERABLE:
+		case AMPROP_ORDERABLE:
+		case AMPROP_ASC:
+		case AMPROP_DESC:
+		case AMPROP_NULLS_FIRST:
+		case AMPROP_NULLS_LAST:
+			differs = OidIsValid(index_oid) && !hm_may_keep_order(index_oid, attno);
+			break;
+		default:
+			break;
+	}
 	*result = false;
-	return true;
+	return differs;
 }
 
 static const IndexAmRoutine routine = {

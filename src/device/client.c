@@ -115,7 +115,7 @@ disconnect(void)
 	ReleaseExternalFD();
 	connection = -1;
 	asking = syncing = false;
-	hm_device_release();
+	hm_watch_end();
 }
 
 void

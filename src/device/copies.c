@@ -85,5 +85,5 @@ bool
 hm_copy_is_current(Relation index, const HmCopy *copy)
 {
 	return copy->structure != 0 && hm_client_connect() &&
-		   hm_device_is_unmarked(index, &copy->name, copy->structure);
+		   hm_watch_is_unmarked(index, &copy->name, copy->structure);
 }

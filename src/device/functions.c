@@ -157,7 +157,7 @@ harmonia_unload(PG_FUNCTION_ARGS)
 
 	check_device();
 	index = open_own_index(PG_GETARG_OID(0));
-	result = hm_device_forget(index);
+	result = hm_watch_forget(index);
 	hm_copy_drop(index);
 	index_close(index, NoLock);
 	PG_RETURN_BOOL(result);

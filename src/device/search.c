@@ -150,7 +150,9 @@ bring_up_to_date(HmRemote *remote, bool load)
 	}
 	start_watch(&start);
 	reason = hm_sync(remote->index, load, &remote->copy, remote->stats);
-	if (reason == HM_CPU_DEVICE_MEMORY)
+
+	/* A copy that could not grow is gone; there may be room for a new one. */
+	if (reason == HM_CPU_DEVICE_MEMORY && load)
 		hm_choice_note_refusal(remote->index);
 	if (reason == HM_CPU_RESTLESS)
 		hm_choice_note_restless(remote->index);

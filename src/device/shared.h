@@ -67,7 +67,7 @@ typedef struct HmSlot
 	HpIndexName name;
 	uint32 first; /* in HmDeviceShared.words; the first of a group */
 	uint32 words;
-	int users;  /* backends that hold it by hm_device_watch() */
+	int users;  /* backends that hold it by hm_watch_begin() */
 	int loader; /* process id of the one that makes the copy, or 0 */
 	pg_atomic_uint64 structure;
 	pg_atomic_uint32 marked;

@@ -251,7 +251,7 @@ begin_sync(HmSync *sync, bool load)
 	reply = hm_client_ask(&request);
 	waited_ns += hm_ns_since(start) - (reply != NULL ? 1000.0 * reply->busy_us : 0);
 	HM_FAULT(sync_granted);
-	if (reply != NULL && reply->status == HP_OK && !hm_device_begin_sync(&sync->watch, reply->sync))
+	if (reply != NULL && reply->status == HP_OK && !hm_watch_begin_sync(&sync->watch, reply->sync))
 		return NULL;
 	return reply;
 }
@@ -307,13 +307,13 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 
 	/* A copy that was not watched all the time is useless. */
 	if (!reply->created &&
-		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
+		hm_watch_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
 	sync->reserved = reply->blocks;
 	if (copied == 0)
 	{
 		sync->stats->counts.loads++;
-		hm_device_loads();
+		hm_watch_loads();
 	}
 	HM_FAULT(sync_begun);
 
@@ -342,10 +342,10 @@ sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *s
 		return HM_CPU_DEVICE_FAILED;
 	read_metapage(&sync);
 	copy->name = sync.name;
-	if (ahead && !hm_device_is_watching(index, &sync.name))
+	if (ahead && !hm_watch_is_on(index, &sync.name))
 		return HM_CPU_NOT_RESIDENT;
-	switch (hm_device_watch(&sync.name, RelationGetRelid(index), RelationGetNumberOfBlocks(index),
-							&sync.watch))
+	switch (hm_watch_begin(&sync.name, RelationGetRelid(index), RelationGetNumberOfBlocks(index),
+						   &sync.watch))
 	{
 		case HM_WATCH_TOO_LARGE:
 			return HM_CPU_TOO_LARGE;
@@ -365,9 +365,9 @@ sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *s
 	/* If a sync was begun, closing the connection makes the daemon drop the copy. */
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_NOT_RESIDENT)
 		hm_client_close();
-	hm_device_release();
+	hm_watch_end();
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_WAITING)
-		hm_device_forget(index);
+		hm_watch_forget(index);
 	return reason;
 }
 

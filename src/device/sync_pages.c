@@ -227,7 +227,7 @@ take_block(HmSync *sync, BlockNumber block)
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	lines =
-		hm_device_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
+		hm_watch_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
 	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
@@ -256,7 +256,7 @@ begin_marked(HmSync *sync)
 {
 	if (sync->limit > 0)
 		return true;
-	if (!hm_device_lower_flag(&sync->watch))
+	if (!hm_watch_lower_flag(&sync->watch))
 		return false;
 
 	/* Lines that are marked from here on may be counted, and taken nevertheless. */
@@ -278,7 +278,7 @@ hm_sync_send_marked(HmSync *sync)
 		return true;
 	if (!reserve(sync, &end) || !begin_halves(sync, false))
 		return false;
-	hm_device_walk_marks(&sync->watch, &walk);
+	hm_watch_walk_marks(&sync->watch, &walk);
 	while (more || out != in)
 	{
 		BlockNumber block;
@@ -286,10 +286,10 @@ hm_sync_send_marked(HmSync *sync)
 
 		if (more && sync->limit > 0 && sync->stats->synced_lines - before >= sync->limit)
 		{
-			hm_device_stop_walk(&walk);
+			hm_watch_stop_walk(&walk);
 			more = false;
 		}
-		more = more && hm_device_next_marked(&walk, &block, &lines);
+		more = more && hm_watch_next_marked(&walk, &block, &lines);
 		if (more)
 		{
 			/* The file may have grown, and that block have been marked, since we looked. */
@@ -347,7 +347,7 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 		is_leaf = hm_page_is_leaf_of(page, leaf->stamp);
 		if (is_leaf)
 		{
-			if (hm_device_in_sync(&sync->watch))
+			if (hm_watch_in_sync(&sync->watch))
 				pg_atomic_write_u64(&sync->watch.words[leaf->block], 0);
 			sync->numbers[sync->count] = leaf->block;
 			memcpy(sync->data + (Size) sync->count * BLCKSZ, page, BLCKSZ);

@@ -59,7 +59,7 @@ static int known_count = 0;
 static int known_next = 0;
 static uint32 known_version = 0;
 
-/* The slot that this backend holds by hm_device_watch(), or NULL. */
+/* The slot that this backend holds by hm_watch_begin(), or NULL. */
 static HmSlot *held = NULL;
 
 static ProcessUtility_hook_type next_ProcessUtility = NULL;
@@ -398,13 +398,13 @@ clear_slot(HmSlot *slot, const HpIndexName *name)
 }
 
 HmWatchResult
-hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWatch *watch)
+hm_watch_begin(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWatch *watch)
 {
 	HmSlot *slot;
 	HmWatchResult result = HM_WATCHED;
 
 	/* An error may have been caught without the end of a subtransaction. */
-	hm_device_release();
+	hm_watch_end();
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
@@ -446,7 +446,7 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 }
 
 void
-hm_device_release(void)
+hm_watch_end(void)
 {
 	if (held == NULL)
 		return;
@@ -459,7 +459,7 @@ hm_device_release(void)
 }
 
 void
-hm_device_loads(void)
+hm_watch_loads(void)
 {
 	Assert(held != NULL);
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
@@ -468,7 +468,7 @@ hm_device_loads(void)
 }
 
 bool
-hm_device_begin_sync(HmWatch *watch, uint64 number)
+hm_watch_begin_sync(HmWatch *watch, uint64 number)
 {
 	bool last;
 
@@ -482,18 +482,18 @@ hm_device_begin_sync(HmWatch *watch, uint64 number)
 }
 
 bool
-hm_device_lower_flag(const HmWatch *watch)
+hm_watch_lower_flag(const HmWatch *watch)
 {
 	bool raised;
 
 	LWLockAcquire(hm_device->lock, LW_SHARED);
-	raised = hm_device_in_sync(watch) && pg_atomic_exchange_u32(watch->marked, 0) != 0;
+	raised = hm_watch_in_sync(watch) && pg_atomic_exchange_u32(watch->marked, 0) != 0;
 	LWLockRelease(hm_device->lock);
 	return raised;
 }
 
 void
-hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk)
+hm_watch_walk_marks(const HmWatch *watch, HmMarkWalk *walk)
 {
 	walk->watch = watch;
 	walk->group = watch->first_group;
@@ -522,14 +522,14 @@ take_summary(HmMarkWalk *walk)
 	if (pg_atomic_read_u64(summary) & own)
 	{
 		LWLockAcquire(hm_device->lock, LW_SHARED);
-		if (hm_device_in_sync(walk->watch))
+		if (hm_watch_in_sync(walk->watch))
 			walk->bits = pg_atomic_fetch_and_u64(summary, ~own) & own;
 		LWLockRelease(hm_device->lock);
 	}
 }
 
 bool
-hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
+hm_watch_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
 {
 	const HmWatch *watch = walk->watch;
 	uint32 end = watch->first_group + (watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
@@ -561,7 +561,7 @@ hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
 }
 
 void
-hm_device_stop_walk(const HmMarkWalk *walk)
+hm_watch_stop_walk(const HmMarkWalk *walk)
 {
 	pg_atomic_uint64 *summary = &hm_device_summary()[walk->base / 64];
 	uint64 bits = walk->bits;
@@ -574,7 +574,7 @@ hm_device_stop_walk(const HmMarkWalk *walk)
 }
 
 bool
-hm_device_is_watching(Relation index, const HpIndexName *name)
+hm_watch_is_on(Relation index, const HpIndexName *name)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	HmSlot *slot;
@@ -588,7 +588,7 @@ hm_device_is_watching(Relation index, const HpIndexName *name)
 }
 
 bool
-hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
+hm_watch_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
 {
 	HmSlot *slot;
 	bool result;
@@ -596,14 +596,14 @@ hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	slot = hm_slot_find(RelationGetRelid(index), false);
 	result = slot != NULL && is_watching(slot, name, 0) &&
-			 hm_device_same_count(pg_atomic_read_u64(&slot->structure), structure) &&
+			 hm_watch_same_count(pg_atomic_read_u64(&slot->structure), structure) &&
 			 pg_atomic_read_u32(&slot->marked) == 0;
 	LWLockRelease(hm_device->lock);
 	return result;
 }
 
 bool
-hm_device_forget(Relation index)
+hm_watch_forget(Relation index)
 {
 	HmSlot *slot;
 	bool result;
@@ -698,7 +698,7 @@ watch_ProcessUtility(PlannedStmt *pstmt, const char *queryString, bool readOnlyT
 static void
 release_at_end(XactEvent event, void *arg)
 {
-	hm_device_release();
+	hm_watch_end();
 }
 
 void

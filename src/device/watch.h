@@ -27,7 +27,7 @@
 
 /*
  * An index whose copy this backend brings up to date.  It stays watched, and its words
- * stay in place, until hm_device_release().
+ * stay in place, until hm_watch_end().
  */
 typedef struct HmWatch
 {
@@ -54,20 +54,20 @@ typedef enum HmWatchResult
 } HmWatchResult;
 
 /*
- * Watch an index with this many blocks until hm_device_release().  If it was not
+ * Watch an index with this many blocks until hm_watch_end().  If it was not
  * watched, or had too few words, its count of structure changes starts again, at a
  * number that no copy has.  Indexes that were not used for long may cease to be
  * watched.  A backend can hold one index at a time.  The end of the transaction
  * releases it, too.
  */
-extern HmWatchResult hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks,
-									 HmWatch *watch);
-extern void hm_device_release(void);
+extern HmWatchResult hm_watch_begin(const HpIndexName *name, Oid relation, BlockNumber blocks,
+									HmWatch *watch);
+extern void hm_watch_end(void);
 
 /*
  * This backend makes a whole copy of the index that it holds, until it releases the index.
  */
-extern void hm_device_loads(void);
+extern void hm_watch_loads(void);
 
 /*
  * The daemon has begun a sync of the index that this backend holds, and given it this number.
@@ -76,14 +76,14 @@ extern void hm_device_loads(void);
  * A backend that stops in the middle of its sync can lose it, when the daemon closes the connection
  * or is started again, and notices that at its next request.  Another one makes a new copy
  * meanwhile, and marks that are set then are owed to that.  So a backend that takes marks first
- * checks that its sync is still the last one (hm_device_in_sync()).  It holds the lock of the
+ * checks that its sync is still the last one (hm_watch_in_sync()).  It holds the lock of the
  * marked page then, which the new copy's maker reads and a writer changes later, or that of the
  * shared memory.
  */
-extern bool hm_device_begin_sync(HmWatch *watch, uint64 number);
+extern bool hm_watch_begin_sync(HmWatch *watch, uint64 number);
 
 static inline bool
-hm_device_in_sync(const HmWatch *watch)
+hm_watch_in_sync(const HmWatch *watch)
 {
 	return pg_atomic_read_u64(watch->sync) == watch->own_sync;
 }
@@ -92,7 +92,7 @@ hm_device_in_sync(const HmWatch *watch)
  * Lower the flag that says that there may be marks.  Returns whether it was raised; also false if
  * this backend has lost its sync.
  */
-extern bool hm_device_lower_flag(const HmWatch *watch);
+extern bool hm_watch_lower_flag(const HmWatch *watch);
 
 /*
  * A walk over the blocks of a held index that have marks, in order.  It finds all marks that
@@ -109,18 +109,18 @@ typedef struct HmMarkWalk
 	BlockNumber end;
 } HmMarkWalk;
 
-extern void hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk);
-extern bool hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines);
+extern void hm_watch_walk_marks(const HmWatch *watch, HmMarkWalk *walk);
+extern bool hm_watch_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines);
 
 /* Have the next walk find what this one has not. */
-extern void hm_device_stop_walk(const HmMarkWalk *walk);
+extern void hm_watch_stop_walk(const HmMarkWalk *walk);
 
-/* Is this file watched for the index?  Unlike hm_device_watch(), does not begin to watch it. */
-extern bool hm_device_is_watching(Relation index, const HpIndexName *name);
+/* Is this file watched for the index?  Unlike hm_watch_begin(), does not begin to watch it. */
+extern bool hm_watch_is_on(Relation index, const HpIndexName *name);
 
 /* Was an index watched all the time between two values of its count? */
 static inline bool
-hm_device_same_count(uint64 a, uint64 b)
+hm_watch_same_count(uint64 a, uint64 b)
 {
 	return a >> 32 == b >> 32;
 }
@@ -129,12 +129,12 @@ hm_device_same_count(uint64 a, uint64 b)
  * Has this index been watched since its count had the given value, and have all marks
  * made before this call been taken by a re-sync, finished or not?
  */
-extern bool hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure);
+extern bool hm_watch_is_unmarked(Relation index, const HpIndexName *name, uint64 structure);
 
 /*
  * Stop watching an index.  Returns false if it was not watched.  If a backend uses it,
  * it stays watched.
  */
-extern bool hm_device_forget(Relation index);
+extern bool hm_watch_forget(Relation index);
 
 #endif /* HARMONIA_DEVICE_WATCH_H */

@@ -47,6 +47,7 @@ hm_distinct_reset(HmDistinctKeys *distinct)
 	distinct->count = 0;
 	distinct->finished = false;
 	MemoryContextReset(distinct->group_context);
+	distinct->groups.ends = NIL;
 }
 
 Size

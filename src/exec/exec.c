@@ -1,53 +1,41 @@
 /*
  * exec.c
- *		Planner hooks and GUCs of the custom scan nodes.
+ *		Planner hooks of the custom scan nodes.
  */
 #include "postgres.h"
 
 #include "nodes/extensible.h"
 #include "nodes/parsenodes.h"
+#include "optimizer/geqo.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
-#include "utils/guc.h"
 
 #include "compat.h"
 #include "exec/exec.h"
 #include "exec/planner.h"
 
-#define MIN_BATCH_SIZE 1000
-#define MAX_BATCH_SIZE 100000000
-
-bool hm_enable_lookup_scan = true;
-bool hm_enable_lookup_aggregate = true;
-int hm_batch_size = 16000000;
-
-static bool enable_lookup_join = true;
-
-/* Whether the query that is being planned is a cursor's. */
-static bool planning_cursor = false;
-
 static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+static join_search_hook_type next_join_search_hook = NULL;
+#endif
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
-
-bool
-hm_is_for_cursor(void)
-{
-	return planning_cursor;
-}
 
 /* Planning may evaluate functions, whose queries are planned meanwhile. */
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
 {
-	const bool outer_planning_cursor = planning_cursor;
+	const bool outer_cursor = hm_is_for_cursor;
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
+	{
 		hm_rewrite_not_in(parse);
-	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
+		hm_rewrite_row_lists(parse);
+	}
+	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
 	{
 		if (next_planner_hook)
@@ -57,7 +45,7 @@ plan_query(HM_PLANNER_PARAMETERS)
 	}
 	PG_FINALLY();
 	{
-		planning_cursor = outer_planning_cursor;
+		hm_is_for_cursor = outer_cursor;
 	}
 	PG_END_TRY();
 	return result;
@@ -76,13 +64,59 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	}
 }
 
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+
+/*
+ * While the planner searches for joins, hide from it that there are one-time filters.  All that
+ * it would do about them is to call neither hooks nor wrappers of foreign tables, so it has to know
+ * if there are such tables.
+ */
+static RelOptInfo *
+join_search(PlannerInfo *root, int levels_needed, List *initial_rels)
+{
+	const bool has_filters = root->hasPseudoConstantQuals;
+	bool has_foreign = false;
+	RelOptInfo *result;
+
+	for (int i = 1; has_filters && i < root->simple_rel_array_size; i++)
+		has_foreign |=
+			root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL;
+	root->hasPseudoConstantQuals = has_filters && (has_foreign || !hm_enable_lookup_join);
+	if (next_join_search_hook)
+		result = next_join_search_hook(root, levels_needed, initial_rels);
+	else if (enable_geqo && levels_needed >= geqo_threshold)
+		result = geqo(root, levels_needed, initial_rels);
+	else
+		result = standard_join_search(root, levels_needed, initial_rels);
+	root->hasPseudoConstantQuals |= has_filters;
+	return result;
+}
+
+/* Whether one-time filters of a join are hidden.  Other hooks do not expect such a join. */
+static bool
+hides_filters(const PlannerInfo *root, const List *infos)
+{
+	ListCell *cell;
+
+	foreach (cell, infos)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return !root->hasPseudoConstantQuals;
+	}
+	return false;
+}
+
+#else
+#define hides_filters(root, infos) false
+#endif
+
 static void
 join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 			  JoinType type, JoinPathExtraData *extra)
 {
-	if (next_join_pathlist_hook)
+	if (next_join_pathlist_hook && !hides_filters(root, extra->restrictlist))
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
-	if (enable_lookup_join)
+	if (hm_enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
@@ -101,20 +135,7 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 void
 hm_exec_init(void)
 {
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_scan", "Enables the planner's use of lookup scans.", NULL,
-		&hm_enable_lookup_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_lookup_join",
-							 "Enables the planner's use of lookup joins.", NULL,
-							 &enable_lookup_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"harmonia.enable_lookup_aggregate", "Enables the planner's use of lookup aggregates.", NULL,
-		&hm_enable_lookup_aggregate, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomIntVariable("harmonia.batch_size",
-							"Sets the largest number of keys that are looked up in one call.",
-							"work_mem may allow less.", &hm_batch_size, 16000000, MIN_BATCH_SIZE,
-							MAX_BATCH_SIZE, PGC_USERSET, 0, NULL, NULL, NULL);
-
+	hm_settings_init();
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
@@ -124,6 +145,10 @@ hm_exec_init(void)
 	set_rel_pathlist_hook = rel_pathlist;
 	next_join_pathlist_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
+#ifdef HM_NO_HOOK_FOR_ONE_TIME_FILTERS
+	next_join_search_hook = join_search_hook;
+	join_search_hook = join_search;
+#endif
 	next_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = create_upper_paths;
 }

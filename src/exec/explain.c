@@ -30,6 +30,13 @@ hm_explain_table(const char *label, Index rti, ExplainState *es)
 	const char *name = get_rel_name(table);
 	const char *alias = list_nth(es->rtable_names, (int) rti - 1);
 
+	/* A UNION ALL has no table; 16 and later know that of a view. */
+	if (rt_fetch(rti, es->rtable)->rtekind == RTE_SUBQUERY)
+	{
+		ExplainPropertyText(es->format == EXPLAIN_FORMAT_TEXT ? label : "Alias",
+							quote_identifier(alias), es);
+		return;
+	}
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyText("Relation Name", name, es);

@@ -33,8 +33,9 @@
 
 /*
  * Sizes of portions, in hits.  The larger portions are, the fewer heap pages are visited
- * twice.  So a batch's first portion has HITS_OF_PROBE hits for each probe, and later
- * ones have as many as fit into the memory for hits.
+ * twice.  So a portion has as many as fit into the memory for hits.  Its room is that of
+ * HITS_OF_PROBE hits for each probe at first, and grows while it is filled: few probes mostly have
+ * few hits, and new memory costs page faults.
  *
  * Portions start small and grow where the first rows are wanted soon, and where probes
  * can be done early (HmFetch.done), so that the engine can leave out their other hits.
@@ -179,6 +180,14 @@ hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes)
 		init_returned(fetch, false, attributes);
 }
 
+void
+hm_fetch_filter(HmFetch *fetch, const HmFieldFilter *filters, int count)
+{
+	Assert(count == 0 || !fetch->index_only);
+	fetch->filters = filters;
+	fetch->filter_count = count;
+}
+
 /* End the lookup, if there is one, and add its counters to the fetch's. */
 static void
 keep_stats(HmFetch *fetch)
@@ -209,6 +218,13 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
+/* Whether portions grow from one to the next only. */
+static bool
+grows_slowly(const HmFetch *fetch)
+{
+	return fetch->first_rows || fetch->done != NULL;
+}
+
 /*
  * Maximum number of hits in the next portion.  It grows if the last portion was full,
  * that is, had no room for another leaf.  It shrinks if most of the last portion's hits
@@ -222,7 +238,7 @@ portion_room(const HmFetch *fetch)
 	bool in_cache = fetch->visible > fetch->count / 2 && fetch->done == NULL;
 	uint32 limit = in_cache ? Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
 	uint32 room = Max(fetch->room, first);
-	bool slowly = fetch->first_rows || fetch->done != NULL;
+	bool slowly = grows_slowly(fetch);
 
 	if (fetch->skipped > fetch->count / 2)
 		return Max(FIRST_INDEX_ONLY_PORTION, room / PORTION_GROWTH);
@@ -249,6 +265,13 @@ alloc_hits(HmFetch *fetch)
 	return hits;
 }
 
+/* Whether the engine has to return the keys of hits: for the caller, or to filter them. */
+static bool
+asks_for_keys(const HmFetch *fetch)
+{
+	return hm_fetch_wants_keys(fetch) || fetch->filter_count > 0;
+}
+
 static void
 make_portion_room(HmFetch *fetch)
 {
@@ -268,7 +291,7 @@ make_portion_room(HmFetch *fetch)
 		fetch->room = room;
 		fetch->hits = alloc_hits(fetch);
 	}
-	if (fetch->keys == NULL && hm_fetch_wants_keys(fetch))
+	if (fetch->keys == NULL && asks_for_keys(fetch))
 		fetch->keys = MemoryContextAllocHuge(context, room * fetch->key_size);
 }
 
@@ -378,12 +401,72 @@ sort_hits(HmFetch *fetch)
 	hm_hits_sort_by_block(fetch->hits + fetch->visible, fetch->scratch, count);
 }
 
+/* Get more room for a portion that is being read. */
+static void
+grow_portion(HmFetch *fetch)
+{
+	MemoryContext context = GetMemoryChunkContext(fetch);
+
+	if (fetch->scratch != NULL)
+		pfree(fetch->scratch);
+	fetch->scratch = NULL;
+	fetch->room = (uint32) Min((uint64) fetch->room * PORTION_GROWTH, fetch->max_room);
+	fetch->hits = hm_resize_large(context, fetch->hits, fetch->room * sizeof(HmHit));
+	if (fetch->keys != NULL)
+		fetch->keys = repalloc_huge(fetch->keys, fetch->room * fetch->key_size);
+}
+
+/* Add the next hits, of which the engine has found so many, to the portion if their keys pass. */
+static void
+keep_hits(HmFetch *fetch, uint32 found)
+{
+	uint32 end = fetch->count + found;
+
+	if (fetch->filter_count == 0)
+		fetch->count = end;
+	for (uint32 i = fetch->count; i < end; i++)
+	{
+		if (hm_passes_filters(fetch->filters, fetch->filter_count,
+							  hm_key_get(fetch->keys, fetch->key_size, i)))
+			fetch->hits[fetch->count++] = fetch->hits[i];
+	}
+}
+
+/*
+ * Whether to go on reading a portion, of which this was read last.  Gets more room for it if
+ * another leaf has none.
+ */
+static bool
+reads_on(HmFetch *fetch, uint32 found)
+{
+	if (found == 0 || hm_lookup_at_end(fetch->lookup))
+		return false;
+	if (fetch->count + HT_LEAF_MAX_ENTRIES < fetch->room)
+		return fetch->filter_count > 0 && (fetch->count == 0 || !grows_slowly(fetch));
+	if (fetch->room == fetch->max_room || grows_slowly(fetch))
+		return false;
+	grow_portion(fetch);
+	return true;
+}
+
 /* Have the engine read up to a portion of hits. */
 static void
 read_hits(HmFetch *fetch)
 {
-	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
-								  hm_fetch_wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
+	uint32 found;
+
+	fetch->count = 0;
+	do
+	{
+		void *keys =
+			asks_for_keys(fetch) ? hm_key_at(fetch->keys, fetch->key_size, fetch->count) : NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		found = hm_lookup_next(fetch->lookup, fetch->hits + fetch->count, keys,
+							   fetch->room - fetch->count);
+		fetch->compare_keys |= !hm_lookup_is_exact(fetch->lookup);
+		keep_hits(fetch, found);
+	} while (reads_on(fetch, found));
 }
 
 /*
@@ -467,13 +550,14 @@ read_portion(HmFetch *fetch)
 	{
 		make_portion_room(fetch);
 		fetch->visible = 0;
+		fetch->compare_keys = fetch->compare_always;
 		HM_FAULT(lookup_portion);
 		if (fetch->index_only && !RecoveryInProgress())
 			read_hits_in_gate(fetch);
 		else
 			read_hits(fetch);
 		fetch->finished = hm_lookup_at_end(fetch->lookup);
-		fetch->compare_keys = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
+		fetch->compare_keys |= !hm_lookup_is_exact(fetch->lookup);
 		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
 	} while (fetch->count == 0 && fetch->tally.count == 0 && !fetch->finished);
 	sort_hits(fetch);

@@ -58,8 +58,10 @@ struct HmFetch
 	int returned_count; /* if index_only, and the index has several columns: those that may be asked
 						 * for */
 	int returned[HM_MAX_KEY_COLUMNS];
-	HmKey returned_bits;      /* of keys: those that tell what may be asked for */
-	bool keys_wanted;         /* a hit of the batch needs its own key for that */
+	HmKey returned_bits;          /* of keys: those that tell what may be asked for */
+	bool keys_wanted;             /* a hit of the batch needs its own key for that */
+	const HmFieldFilter *filters; /* that the keys of hits have to pass */
+	int filter_count;
 	bool gives_hints;         /* that entries are dead */
 	bool may_be_unknown;      /* some keys do not tell all of these */
 	ExprContext *key_context; /* its memory has values that were made from keys of the run, if they

@@ -91,7 +91,8 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 		values[i] = column_value(fetch, i, &nulls[i]);
 	if (fetch->type != NULL)
 		return hm_fetch_is_key(fetch, probe, values[0], nulls[0]);
-	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, key);
+	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, key) &&
+		   hm_passes_filters(fetch->filters, fetch->filter_count, key);
 }
 
 TupleTableSlot *

@@ -42,6 +42,7 @@ hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint32 count)
 	groups->keys = keys;
 	groups->key_size = key_size;
 	groups->next = 0;
+	list_free(groups->ends);
 	groups->ends = list_make1_int((int) count);
 	groups->context = CurrentMemoryContext;
 }

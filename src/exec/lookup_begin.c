@@ -39,8 +39,9 @@ begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 	key->argument = ExecInitExpr(argument, &lookup->node.css.ss.ps);
 	key->is_exact = key->type->type == plan->type && key->type->exact;
 	lookup->may_be_fuzzy |= hm_may_be_fuzzy(hm_key_type_id(key->type), plan->type) ||
-							(lookup->plan.composite && (key->strategy != BTEqualStrategyNumber ||
-														!field_is_exact(lookup, number)));
+							(lookup->plan.composite && !field_is_exact(lookup, plan->column));
+	if (key->strategy == BTEqualStrategyNumber)
+		lookup->equal_count++;
 	while (IsA(column, RelabelType))
 		column = ((RelabelType *) column)->arg;
 	if (plan->is_array)
@@ -124,11 +125,11 @@ add_sources(const LookupNode *lookup, int source, Bitmapset **columns)
 }
 
 /*
- * Whether the join's result is nothing but columns of the scan tuple.  If so, *columns
- * has their numbers.
+ * Whether the join's result is nothing but columns of the scan tuple, and none of them is computed.
+ * If so, *columns has their numbers.
  */
 static bool
-returns_columns(List *tlist, List **columns)
+returns_columns(const LookupNode *lookup, List *tlist, List **columns)
 {
 	ListCell *cell;
 
@@ -137,7 +138,8 @@ returns_columns(List *tlist, List **columns)
 	{
 		Var *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
 
-		if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= 0)
+		if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= 0 ||
+			lookup->sources[var->varattno - 1] == HM_COMPUTED)
 			return false;
 		*columns = lappend_int(*columns, var->varattno - 1);
 	}
@@ -164,6 +166,8 @@ begin_fill(LookupNode *lookup, SlotFill *fill, TupleTableSlot *slot, List *to, L
 	{
 		int column = lfirst_int(from_cell);
 
+		if (lookup->sources[column] == HM_COMPUTED)
+			continue;
 		if (lookup->sources[column] > 0)
 		{
 			fill->outer_to[fill->outer_count] = lfirst_int(to_cell);
@@ -185,10 +189,36 @@ has_inner(const LookupNode *lookup, const Bitmapset *columns)
 
 	while ((column = bms_next_member(columns, column)) >= 0)
 	{
-		if (lookup->sources[column] == 0)
+		if (lookup->sources[column] <= 0)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Prepare to compute those of the evaluated columns that are computed, and add to these what that
+ * takes.
+ */
+static void
+begin_computed(LookupNode *lookup, Bitmapset **evaluated)
+{
+	ListCell *cell = list_head(lookup->plan.computed);
+
+	lookup->computed = palloc(Max(1, list_length(lookup->plan.computed)) * sizeof(ComputedColumn));
+	for (int i = 0; i < lookup->column_count; i++)
+	{
+		if (lookup->sources[i] != HM_COMPUTED)
+			continue;
+		if (bms_is_member(i, *evaluated))
+		{
+			ComputedColumn *computed = &lookup->computed[lookup->computed_count++];
+
+			computed->column = i;
+			computed->expr = ExecInitExpr(lfirst(cell), &lookup->node.css.ss.ps);
+			add_columns(list_make1(lfirst(cell)), evaluated);
+		}
+		cell = lnext(lookup->plan.computed, cell);
+	}
 }
 
 /*
@@ -213,12 +243,13 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	int count = 0;
 	int column = -1;
 
-	direct = returns_columns(plan->scan.plan.targetlist, &result_from);
+	direct = returns_columns(lookup, plan->scan.plan.targetlist, &result_from);
 	add_columns(plan->scan.plan.qual, &evaluated);
 	add_columns(lookup->plan.inner_quals, &evaluated);
 	add_columns(lookup->may_be_fuzzy ? lookup->plan.quals : other_quals, &evaluated);
 	if (!direct)
 		add_columns(plan->scan.plan.targetlist, &evaluated);
+	begin_computed(lookup, &evaluated);
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &returned);
 	needed = bms_add_members(needed, returned);
@@ -231,7 +262,7 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	rows->columns = palloc(Max(1, lookup->column_count) * sizeof(KeptColumn));
 	while ((column = bms_next_member(needed, column)) >= 0)
 	{
-		if (lookup->sources[column] == 0)
+		if (lookup->sources[column] <= 0)
 			continue;
 		if (lookup->plain_key && !lookup->key_type->exact &&
 			lookup->sources[column] == lookup->keys[0].column)
@@ -286,7 +317,7 @@ hm_lookup_relid(const LookupNode *lookup)
 
 	if (lookup->is_table)
 		return plan->scan.scanrelid;
-	while (lookup->sources[column] > 0)
+	while (lookup->sources[column] != 0)
 		column++;
 	return castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr)->varno;
 }
@@ -379,6 +410,8 @@ begin_quals(LookupNode *lookup)
 	lookup->inner_quals = ExecInitQual(plan->inner_quals, state);
 	lookup->quals = ExecInitQual(lookup->is_table ? plan->key_clauses : plan->quals, state);
 	lookup->other_quals = ExecInitQual(other_quals, state);
+	lookup->one_time = ExecInitQual(plan->one_time, state);
+	lookup->inner_one_time = ExecInitQual(plan->inner_one_time, state);
 	lookup->has_conditions = plan->inner_quals != NIL || other_quals != NIL;
 	return other_quals;
 }

@@ -101,6 +101,8 @@ hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (is_join)
 		hm_explain_join_type(lookup->plan.type, es);
 	explain_targets(is_join ? "Inner Table" : "Table", lookup, es);
+	hm_explain_clauses("One-Time Filter", plan->one_time, node, ancestors, es);
+	hm_explain_clauses("Inner One-Time Filter", plan->inner_one_time, node, ancestors, es);
 	hm_explain_clauses("Index Cond", plan->key_clauses, node, ancestors, es);
 	hm_explain_clauses(is_join ? "Inner Filter" : "Filter", plan->inner_quals, node, ancestors, es);
 	if (is_join)

@@ -8,7 +8,9 @@
 
 #include <math.h>
 
+#include "access/stratnum.h"
 #include "miscadmin.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planmain.h"
@@ -80,14 +82,13 @@ index_of_target(List *targets, const RelOptInfo *table)
 	return NULL;
 }
 
-/* Whether a column of any index of a table is one of those that make the keys in this index. */
+/* Whether a column of any index of a table is one of the first columns of this one. */
 static bool
-is_key_column(const IndexOptInfo *index, const JoinKeys *keys, const IndexOptInfo *other,
-			  int column)
+is_among_first(const IndexOptInfo *index, int count, const IndexOptInfo *other, int column)
 {
 	const Expr *expr = list_nth_node(TargetEntry, other->indextlist, column)->expr;
 
-	for (int i = 0; i < list_length(keys->exprs); i++)
+	for (int i = 0; i < count; i++)
 	{
 		if (equal(expr, list_nth_node(TargetEntry, index->indextlist, i)->expr))
 			return true;
@@ -100,10 +101,16 @@ static bool
 finds_one(List *targets, const JoinKeys *keys)
 {
 	const HmTarget *target = linitial(targets);
+	int equal = 0; /* first columns that have a value; a range of the next one may follow */
 	ListCell *cell;
 
-	if (!keys->equal)
-		return false;
+	foreach (cell, keys->keys)
+	{
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber)
+			equal = Max(equal, key->column + 1);
+	}
 	foreach (cell, target->rel->indexlist)
 	{
 		const IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -111,12 +118,33 @@ finds_one(List *targets, const JoinKeys *keys)
 
 		if (!index->unique || !index->immediate || (index->indpred != NIL && !index->predOK))
 			continue;
-		while (found < index->nkeycolumns && is_key_column(target->index, keys, index, found))
+		while (found < index->nkeycolumns && is_among_first(target->index, equal, index, found))
 			found++;
 		if (found == index->nkeycolumns)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The number of hits of so many probes in the tables of a UNION ALL, which has no statistics of its
+ * own.
+ */
+static double
+hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clauses, double probes)
+{
+	double hits = 0;
+	ListCell *cell;
+
+	foreach (cell, targets)
+	{
+		RelOptInfo *table = ((HmTarget *) lfirst(cell))->rel;
+		List *translated = (List *) hm_translate_for_child(root, (Node *) clauses, table, inner);
+
+		hits += probes * table->tuples *
+				clauselist_selectivity(root, translated, (int) table->relid, JOIN_INNER, NULL);
+	}
+	return clamp_row_est(hits);
 }
 
 /*
@@ -132,6 +160,8 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 	Selectivity selectivity;
 	double hits;
 
+	if (hm_is_union_all(root, inner))
+		return hits_in_children(root, inner, targets, clauses, probes);
 	if (keys->equal && !distinct)
 	{
 		SpecialJoinInfo inner_join = *extra->sjinfo;
@@ -153,13 +183,13 @@ static List *
 candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+	HmFields fields;
 	ListCell *cell;
 
-	if (hm_has_columns(index))
-		return extra->restrictlist;
+	hm_read_fields(index, &fields);
 	foreach (cell, keys->keys)
 	{
-		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(cell))->type))
+		if (!hm_key_is_exact(index, &fields, lfirst(cell)))
 			return extra->restrictlist;
 	}
 	return list_difference_ptr(extra->restrictlist, keys->clauses);
@@ -298,7 +328,8 @@ has_no_more_keys(const IndexPath *scan, List *targets, const JoinKeys *keys)
 		return false;
 	foreach (cell, scan->indexclauses)
 	{
-		if (!is_key_column(index, keys, scan->indexinfo, lfirst_node(IndexClause, cell)->indexcol))
+		if (!is_among_first(index, list_length(keys->exprs), scan->indexinfo,
+							lfirst_node(IndexClause, cell)->indexcol))
 			return false;
 	}
 	return true;
@@ -412,6 +443,9 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 		(cpu_tuple_cost - (unique ? 0 : row_cost)) * Min(path->rows, lookups->candidates);
 	hm_add_evaluations(root, path, keys->arguments, outer_rows);
 	hm_add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
+	path->startup_cost += inner->reltarget->cost.startup;
+	path->total_cost +=
+		inner->reltarget->cost.startup + inner->reltarget->cost.per_tuple * lookups->candidates;
 	if (!unique)
 		hm_add_evaluations(root, path, candidate_clauses(targets, keys, extra),
 						   lookups->candidates);

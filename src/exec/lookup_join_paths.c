@@ -15,6 +15,7 @@
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -25,6 +26,12 @@
 
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
+
+/*
+ * A restriction that leaves more of the rows is not made part of a join's keys: to make a range of
+ * each row's key takes as long as comparing a row.
+ */
+#define RANGE_SELECTIVITY 0.5
 
 LookupKey *
 hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array)
@@ -57,10 +64,10 @@ hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator,
 
 /*
  * Take a join clause as a key clause if it compares a column of the index; if the index has
- * several, only if it compares for equality.
+ * several, only if it compares for equality, or does not ("range").
  */
 static bool
-match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column, bool range,
 			 RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr *clause = (OpExpr *) info->clause;
@@ -95,7 +102,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
 		return false;
 	strategy = hm_operator_strategy(index, column, operator);
-	if (strategy == 0 || (hm_has_columns(index) && strategy != BTEqualStrategyNumber))
+	if (strategy == 0 || (hm_has_columns(index) && (strategy != BTEqualStrategyNumber) != range))
 		return false;
 
 	keys->clauses = lappend(keys->clauses, info);
@@ -103,13 +110,15 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	return true;
 }
 
-bool
-hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
-						  RestrictInfo *info, JoinKeys *keys)
+/* The same for a restriction of the inner side, of an index with several columns. */
+static bool
+match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column, bool range,
+				  RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr *clause = (OpExpr *) info->clause;
 	Node *key, *argument;
 	Oid operator;
+	int strategy;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 || info->pseudoconstant ||
 		!hm_has_collation(index, column, clause->inputcollid) ||
@@ -127,12 +136,21 @@ hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *in
 		operator= get_commutator(operator);
 	}
 	if (!OidIsValid(operator) || !bms_is_empty(pull_varnos(root, argument)) ||
-		contain_volatile_functions((Node *) info) ||
-		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
+		contain_volatile_functions((Node *) info))
+		return false;
+	strategy = hm_operator_strategy(index, column, operator);
+	if (strategy == 0 || (strategy != BTEqualStrategyNumber) != range)
 		return false;
 	keys->restrictions = lappend(keys->restrictions, info);
 	hm_join_add_key(index, column, key, operator, false, argument, keys);
 	return true;
+}
+
+bool
+hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+						  RestrictInfo *info, JoinKeys *keys)
+{
+	return match_restriction(root, inner, index, column, false, info, keys);
 }
 
 bool
@@ -142,14 +160,51 @@ hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
 }
 
 /*
+ * Add to the keys what narrows the range of the column that follows those with a value: join
+ * clauses, and restrictions of the inner side that rule out half of the rows.  Of several targets,
+ * each would need ranges of its own, so there are none.
+ */
+static void
+match_range(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
+			RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+{
+	int column = list_length(keys->exprs);
+	HmFields fields;
+	ListCell *cell;
+
+	if (column == 0 || column == index->nkeycolumns || index->rel != inner)
+		return;
+	hm_read_fields(index, &fields);
+	if (!hm_field_is_exact(&fields.fields[column]))
+		return;
+	foreach (cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (hm_decides_match(type, joinrel, info))
+			match_clause(root, inner, index, column, true, info, keys);
+	}
+	foreach (cell, inner->baserestrictinfo)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (clause_selectivity(root, (Node *) info, 0, JOIN_INNER, NULL) < RANGE_SELECTIVITY)
+			match_restriction(root, inner, index, column, true, info, keys);
+	}
+}
+
+/*
  * Collect the key clauses of a join for an index of several columns: for as many of its first
- * columns as have one, or a value that a restriction of the inner side gives them.  Returns whether
- * there is a key clause.
+ * columns as have one, or a value that a restriction of the inner side gives them; and for ranges
+ * of the next column.  Returns whether there is a key clause, and if that is not for equality, a
+ * lower and an upper bound.
  */
 static bool
 match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
 			  RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
 {
+	bool equal;
+
 	*keys = (JoinKeys){0};
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
@@ -161,7 +216,7 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinTyp
 			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 			if (!found && hm_decides_match(type, joinrel, info))
-				found = match_clause(root, inner, index, i, info, keys);
+				found = match_clause(root, inner, index, i, false, info, keys);
 		}
 		foreach (cell, inner->baserestrictinfo)
 		{
@@ -171,7 +226,9 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinTyp
 		if (!found)
 			break;
 	}
-	return keys->clauses != NIL;
+	equal = keys->clauses != NIL;
+	match_range(root, inner, index, type, joinrel, restrictions, keys);
+	return equal || (keys->clauses != NIL && keys->lower && keys->upper);
 }
 
 /*
@@ -192,12 +249,11 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Jo
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
 		if (hm_decides_match(type, joinrel, info))
-			match_clause(root, inner, index, 0, info, keys);
+			match_clause(root, inner, index, 0, false, info, keys);
 	}
 	return keys->equal || (keys->lower && keys->upper);
 }
 
-/* Whether one of the clauses is a one-time filter.  Our nodes do not support these. */
 static bool
 has_pseudoconstant(List *infos)
 {
@@ -211,44 +267,113 @@ has_pseudoconstant(List *infos)
 	return false;
 }
 
-/* Whether expressions have a whole-row reference to a relation. */
-static bool
-read_row(List *exprs, Index relid)
-{
-	Bitmapset *attributes = NULL;
-
-	pull_varattnos((Node *) exprs, relid, &attributes);
-	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
-}
-
 bool
-hm_join_can_read(RelOptInfo *inner)
+hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra)
 {
-	ListCell *cell;
-
-	foreach (cell, inner->reltarget->exprs)
-	{
-		Var *column = lfirst(cell);
-
-		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
-			return false;
-	}
-	return !read_row(extract_actual_clauses(inner->baserestrictinfo, false), inner->relid);
+	return has_pseudoconstant(extra->restrictlist) || has_pseudoconstant(inner->baserestrictinfo);
 }
 
 /*
- * Whether all that the join returns are columns of its inputs, or expressions that the
- * outer side has evaluated.  The join itself returns no other expressions.
+ * Divide a join's clauses into one-time filters and others, which are returned.  PostgreSQL does
+ * not take a clause of an outer join for a one-time filter, because rows without a match are
+ * returned whatever its value.
  */
-static bool
-can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer)
+static List *
+divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filters)
 {
+	List *others = NIL;
+	ListCell *cell;
+
+	*filters = (JoinKeys){0};
+	foreach (cell, infos)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (info->pseudoconstant)
+			filters->one_time = lappend(filters->one_time, info);
+		else if (bms_is_empty(info->clause_relids) && hm_decides_match(type, joinrel, info) &&
+				 !contain_volatile_functions((Node *) info))
+			filters->inner_one_time = lappend(filters->inner_one_time, info);
+		else
+			others = lappend(others, info);
+	}
+	return others;
+}
+
+/* Whether one of the expressions is the same column. */
+static bool
+has_column(List *exprs, Node *column)
+{
+	ListCell *cell;
+
+	foreach (cell, exprs)
+	{
+		if (hm_same_column(lfirst(cell), column))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The columns of a join's inputs that what it returns is made of.  An expression that neither input
+ * provides is evaluated on the join's rows.
+ */
+static List *
+columns_of_targets(List *targets, RelOptInfo *outer, RelOptInfo *inner)
+{
+	List *columns = NIL;
+	ListCell *cell;
+
+	foreach (cell, pull_var_clause((Node *) targets, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		PlaceHolderVar *column = lfirst(cell);
+
+		if (IsA(column, PlaceHolderVar) && !has_column(outer->reltarget->exprs, (Node *) column) &&
+			!has_column(inner->reltarget->exprs, (Node *) column))
+			columns =
+				list_concat(columns, columns_of_targets(list_make1(column->phexpr), outer, inner));
+		else
+			columns = lappend(columns, column);
+	}
+	return columns;
+}
+
+/*
+ * What is evaluated on the join's rows must not want a column as it is after an outer join and as
+ * it was before, because the scan tuple has it once.
+ */
+bool
+hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
+			List *restrictions)
+{
+	List *exprs = list_copy(joinrel->reltarget->exprs);
+	List *columns = NIL;
+	bool has_expressions = false;
 	ListCell *cell;
 
 	foreach (cell, joinrel->reltarget->exprs)
 	{
 		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
+		{
+			if (!IsA(lfirst(cell), PlaceHolderVar) && !IsA(lfirst(cell), ConvertRowtypeExpr))
+				return false;
+			has_expressions = true;
+		}
+	}
+	if (!has_expressions)
+		return true;
+	foreach (cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (!hm_decides_match(type, joinrel, info))
+			exprs = lappend(exprs, info->clause);
+	}
+	foreach (cell, columns_of_targets(exprs, outer, inner))
+	{
+		if (has_column(columns, lfirst(cell)) && !list_member(columns, lfirst(cell)))
 			return false;
+		columns = lappend(columns, lfirst(cell));
 	}
 	return true;
 }
@@ -282,7 +407,9 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 								.key_clauses = keys->clauses,
 								.arguments = keys->arguments,
 								.keys = keys->keys,
-								.restrictions = extra->restrictlist};
+								.restrictions = extra->restrictlist,
+								.one_time = keys->one_time,
+								.inner_one_time = keys->inner_one_time};
 	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, type, keys, extra, distinct,
 					  lookups);
@@ -499,7 +626,8 @@ bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
 	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION && root->rowMarks == NIL &&
+	return IS_SIMPLE_REL(inner) && root->rowMarks == NIL &&
+		   (inner->rtekind == RTE_RELATION || hm_is_union_all(root, inner)) &&
 		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
 }
@@ -541,19 +669,44 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
-bool
-hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
+/*
+ * Whether all that a join reads of a UNION ALL, with these join clauses, are columns of the tables
+ * there.
+ */
+static bool
+are_columns(PlannerInfo *root, RelOptInfo *inner, List *restrictions, List *targets)
 {
-	return !has_pseudoconstant(extra->restrictlist) &&
-		   !has_pseudoconstant(inner->baserestrictinfo) && can_provide_targets(joinrel, outer) &&
-		   hm_join_can_read(inner) &&
-		   !read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
+	List *exprs = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+							  extract_actual_clauses(restrictions, false));
+	ListCell *cell, *target;
+
+	exprs = list_concat(exprs, inner->reltarget->exprs);
+	foreach (cell, pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS))
+	{
+		Var *var = lfirst_node(Var, cell);
+
+		if (var->varno != (int) inner->relid)
+			continue;
+		if (var->varattno <= 0)
+			return false;
+		foreach (target, targets)
+		{
+			RelOptInfo *table = ((HmTarget *) lfirst(target))->rel;
+			Var *column = (Var *) hm_translate_for_child(root, (Node *) var, table, inner);
+
+			if (!IsA(column, Var) || column->varno != (int) table->relid || column->varattno == 0)
+				return false;
+		}
+	}
+	return true;
 }
 
 void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type, JoinPathExtraData *extra)
 {
+	JoinPathExtraData others = *extra;
+	JoinKeys filters;
 	RelOptInfo *table;
 	ListCell *cell;
 
@@ -569,6 +722,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
+	others.restrictlist = divide_one_time(type, joinrel, extra->restrictlist, &filters);
 	foreach (cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -576,12 +730,15 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		List *targets;
 
 		if (!hm_can_use_index(index) ||
-			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
+			!match_restrictions(root, inner, index, type, joinrel, others.restrictlist, &keys))
 			continue;
-		if (!hm_can_join(joinrel, outer, inner, extra))
+		if (!hm_can_join(joinrel, outer, inner, type, others.restrictlist))
 			return;
+		keys.one_time = filters.one_time;
+		keys.inner_one_time = filters.inner_one_time;
 		targets = hm_targets(root, inner, index, keys.exprs);
-		if (targets != NIL)
-			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
+		if (targets != NIL && (!hm_is_union_all(root, inner) ||
+							   are_columns(root, inner, others.restrictlist, targets)))
+			add_paths(root, joinrel, outer, inner, targets, type, &keys, &others);
 	}
 }

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
@@ -21,6 +23,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "utils/rel.h"
 
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
@@ -123,6 +126,93 @@ find_column(List *tlist, Node *column)
 	return NULL;
 }
 
+JoinPlan
+hm_join_plan(PlannerInfo *root, RelOptInfo *inner, List *outer_tlist)
+{
+	return (JoinPlan){.outer_tlist = outer_tlist,
+					  .inner = inner->relid,
+					  .inner_exprs = inner->reltarget->exprs,
+					  .inner_table = planner_rt_fetch(inner->relid, root)->relid};
+}
+
+/* Whether the inner side provides the result of an expression. */
+static bool
+is_provided(const JoinPlan *plan, Node *column)
+{
+	ListCell *cell;
+
+	foreach (cell, plan->inner_exprs)
+	{
+		if (hm_same_column(lfirst(cell), column))
+			return true;
+	}
+	return false;
+}
+
+/* A row of the inner side, made of its columns. */
+static Node *
+make_row(const JoinPlan *plan, const Var *whole)
+{
+	Relation table = table_open(plan->inner_table, NoLock);
+	TupleDesc desc = RelationGetDescr(table);
+	RowExpr *row = makeNode(RowExpr);
+
+	row->row_typeid = whole->vartype;
+	row->row_format = COERCE_IMPLICIT_CAST;
+	row->location = -1;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		row->args = lappend(row->args, column->attisdropped ?
+										   (void *) makeNullConst(INT4OID, -1, InvalidOid) :
+										   (void *) makeVar(whole->varno, (AttrNumber) (i + 1),
+															column->atttypid, column->atttypmod,
+															column->attcollation, 0));
+	}
+	table_close(table, NoLock);
+	return (Node *) row;
+}
+
+/*
+ * Replace expressions that the inner side's scan would evaluate, and whole rows of it, by what
+ * they are of its columns.  Expressions of the outer side stay as they are.
+ */
+static Node *
+define(Node *node, void *context)
+{
+	JoinPlan *plan = context;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == (int) plan->inner &&
+		((Var *) node)->varattno == InvalidAttrNumber)
+		return make_row(plan, (Var *) node);
+	if (IsA(node, PlaceHolderVar))
+	{
+		if (find_column(plan->outer_tlist, node) != NULL)
+			return copyObject(node);
+		return define((Node *) ((PlaceHolderVar *) node)->phexpr, context);
+	}
+	return expression_tree_mutator(node, define, context);
+}
+
+List *
+hm_join_define(JoinPlan *plan, List *exprs)
+{
+	return (List *) define((Node *) exprs, plan);
+}
+
+/* Add a column to the scan tuple. */
+static void
+add_column(JoinPlan *plan, Node *column, int source)
+{
+	plan->tlist = lappend(plan->tlist, makeTargetEntry((Expr *) copyObject(column),
+													   (AttrNumber) (list_length(plan->tlist) + 1),
+													   NULL, false));
+	plan->sources = lappend_int(plan->sources, source);
+}
+
 void
 hm_join_provide_columns(JoinPlan *plan, List *exprs)
 {
@@ -140,21 +230,22 @@ hm_join_provide_columns(JoinPlan *plan, List *exprs)
 
 		if (find_column(plan->tlist, column) != NULL)
 			continue;
+		if (is_inner ? ((Var *) column)->varattno == InvalidAttrNumber :
+					   source == 0 && is_provided(plan, column))
+		{
+			plan->computed = lappend(plan->computed, define(column, plan));
+			add_column(plan, column, HM_COMPUTED);
+			continue;
+		}
 		if (source == 0 && IsA(column, PlaceHolderVar))
 		{
-			/*
-			 * Only this join's own clauses refer to it, and they evaluate its expression.
-			 */
+			/* It is evaluated on the join's rows. */
 			hm_join_provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
 			continue;
 		}
 		if (source == 0 && !is_inner)
 			elog(ERROR, "column of a lookup join is in neither of its inputs");
-
-		plan->tlist = lappend(
-			plan->tlist, makeTargetEntry((Expr *) copyObject(column),
-										 (AttrNumber) (list_length(plan->tlist) + 1), NULL, false));
-		plan->sources = lappend_int(plan->sources, source);
+		add_column(plan, column, source);
 	}
 }
 
@@ -190,7 +281,8 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, const HmTarg
 		Node *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
 		int column = 0;
 
-		if (IsA(expr, Var) && ((Var *) expr)->varno == inner->relid)
+		if (IsA(expr, Var) && ((Var *) expr)->varno == inner->relid &&
+			((Var *) expr)->varattno != InvalidAttrNumber)
 		{
 			if (target->rel != inner)
 				expr = hm_translate_for_child(root, expr, target->rel, inner);
@@ -256,27 +348,31 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	RelOptInfo *inner = join->inner;
 	List *other_quals = NIL;
 	LookupPlan plan = {.type = join->type};
-	JoinPlan columns = {.inner = inner->relid};
+	JoinPlan columns;
 
 	if (IS_OUTER_JOIN(join->type))
 		extract_actual_join_clauses(restrictions, rel->relids, &plan.quals, &other_quals);
 	else
 		plan.quals = extract_actual_clauses(restrictions, false);
-	plan.quals = keys_left(root, plan.quals, keys, inner->relid);
-	plan.key_clauses = keys_left(root, keys, keys, inner->relid);
-	plan.inner_quals =
-		extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false);
+	use_physical_tlist(root, linitial(plans));
+	columns = hm_join_plan(root, inner, ((Plan *) linitial(plans))->targetlist);
+	plan.quals = hm_join_define(&columns, keys_left(root, plan.quals, keys, inner->relid));
+	plan.key_clauses = hm_join_define(&columns, keys_left(root, keys, keys, inner->relid));
+	plan.inner_quals = hm_join_define(
+		&columns, extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false));
+	plan.one_time = extract_actual_clauses(hm_join_in_order(root, join->one_time), true);
+	plan.inner_one_time =
+		list_concat(extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), true),
+					get_actual_clauses(join->inner_one_time));
 	plan.arguments = join->arguments;
 	plan.keys = join->keys;
 	plan.index_only = join->index_only;
 	plan.distinct = join->distinct;
 
-	use_physical_tlist(root, linitial(plans));
-	columns.outer_tlist = ((Plan *) linitial(plans))->targetlist;
-
 	/* Not tlist, which is NIL if a projection will replace it. */
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
 	hm_join_provide_columns(&columns, other_quals);
+	hm_join_provide_columns(&columns, columns.computed);
 	hm_join_provide_columns(&columns, plan.arguments);
 	hm_join_provide_columns(&columns, plan.key_clauses);
 	hm_join_provide_columns(&columns, plan.inner_quals);
@@ -299,6 +395,7 @@ hm_join_finish_plan(JoinPlan *columns, LookupPlan *plan, CustomScan *scan)
 	plan->key_clauses = (List *) hm_join_use_columns((Node *) plan->key_clauses, columns);
 	plan->inner_quals = (List *) hm_join_use_columns((Node *) plan->inner_quals, columns);
 	plan->quals = (List *) hm_join_use_columns((Node *) plan->quals, columns);
+	plan->computed = (List *) hm_join_use_columns((Node *) columns->computed, columns);
 	scan->custom_scan_tlist = columns->tlist;
 	hm_lookup_plan_write(plan, scan);
 }

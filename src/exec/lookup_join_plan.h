@@ -15,8 +15,11 @@ typedef struct JoinKeys
 	List *arguments;    /* the outer side of each */
 	List *restrictions; /* RestrictInfos of the inner side that give columns of an index with
 						 * several their values, and have arguments, too */
-	List *keys;         /* a LookupKey for each */
-	List *exprs;        /* the key; or, for each of an index's first columns, what it is of the
+	List
+		*one_time; /* RestrictInfos of the join that are no key clauses, but one-time filters, of */
+	List *inner_one_time; /* the join, or of what matches; the inner side may have others */
+	List *keys;           /* a LookupKey for each */
+	List *exprs;          /* the key; or, for each of an index's first columns, what it is of the
 						 * inner side */
 	bool equal;
 	bool lower;
@@ -35,6 +38,8 @@ typedef struct LookupJoinPath
 	List *arguments;
 	List *keys;         /* LookupKeys */
 	List *restrictions; /* all join clauses */
+	List *one_time;     /* RestrictInfos: see JoinKeys */
+	List *inner_one_time;
 } LookupJoinPath;
 
 /* ----------------------------------------------------------------
@@ -89,14 +94,14 @@ extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, R
 extern bool hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner);
 
 /*
- * Whether the inner side's restrictions and what is wanted of it are about its columns, without a
- * whole-row reference.
+ * Whether all that a join with these clauses returns is provided by its inputs, or can be computed
+ * of their columns.
  */
-extern bool hm_join_can_read(RelOptInfo *inner);
+extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
+						List *restrictions);
 
-/* Whether one of our joins can evaluate and return all that this join needs. */
-extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
-						JoinPathExtraData *extra);
+/* Whether a join or its inner side has a one-time filter.  Only a lookup join evaluates these. */
+extern bool hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra);
 
 /* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
 extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);
@@ -134,9 +139,15 @@ typedef struct JoinPlan
 {
 	List *outer_tlist;
 	Index inner;
-	List *tlist;   /* the scan tuple's columns */
-	List *sources; /* for each of them: the outer plan's column, or 0 */
+	List *inner_exprs; /* what the inner side provides, in place of its scan */
+	Oid inner_table;
+	List *tlist;    /* the scan tuple's columns */
+	List *sources;  /* for each of them: the outer plan's column, or 0, or HM_COMPUTED */
+	List *computed; /* the expressions of these last ones, in order */
 } JoinPlan;
+
+/* Begin to make the scan tuple of a plan with this inner side. */
+extern JoinPlan hm_join_plan(PlannerInfo *root, RelOptInfo *inner, List *outer_tlist);
 
 /*
  * Clauses in the order in which PostgreSQL's own nodes evaluate them: by security level,
@@ -153,9 +164,15 @@ extern bool hm_same_column(Node *a, Node *b);
 /*
  * Add to the scan tuple what it lacks of the columns that expressions refer to.  Call it
  * first for what is evaluated on the join's rows, because the first Var of a column is
- * kept.
+ * kept; and then for what is computed.
  */
 extern void hm_join_provide_columns(JoinPlan *plan, List *exprs);
+
+/*
+ * Replace what is computed of the inner side in expressions on candidates, which are evaluated
+ * before that, by its definition.
+ */
+extern List *hm_join_define(JoinPlan *plan, List *exprs);
 
 /*
  * Replace the Vars in an expression by those that the scan tuple has for the same

@@ -169,6 +169,7 @@ typedef struct ScanConditions
 	PlanState *node;
 	Relation index; /* of the only target; NULL if there are several */
 	bool composite;
+	bool may_filter; /* hits are read from the heap, so some may be left out by their keys */
 	const HmKeyType *key_type;
 	Size key_size;
 	HmSlices *slices; /* NULL if not parallel */
@@ -187,6 +188,8 @@ typedef struct ScanConditions
 	bool exact;         /* they have no keys that do not satisfy the conditions */
 	HmKeyValues values; /* with compares_values: the values that these keys stand for, in the same
 						 * order */
+	HmFieldFilter filters[HM_MAX_KEY_COLUMNS]; /* for later columns, that keys have to pass */
+	int filter_count;
 	uint32 count;
 	void *low;
 	void *high;         /* NULL: "low" has keys in any order, with duplicates; */
@@ -221,6 +224,13 @@ typedef struct SlotFill
 	int *inner_to;
 	int *inner_from; /* columns of the scan tuple, from 0 on */
 } SlotFill;
+
+/* A column of the scan tuple that is computed of the match. */
+typedef struct ComputedColumn
+{
+	int column; /* from 0 on */
+	ExprState *expr;
+} ComputedColumn;
 
 typedef struct LookupNode LookupNode;
 
@@ -289,14 +299,23 @@ struct LookupNode
 	Oid value_type;            /* of such values; or invalid: the column's */
 	FmgrInfo equal;            /* compares them */
 	int key_count;
+	int equal_count; /* with several columns: so many first keys are for equality, with a column
+					  * each; others are for a range of the next column */
 	RowKey *keys;
 	ExprState *inner_quals;
 	ExprState *quals;       /* all join clauses */
 	ExprState *other_quals; /* these without the key clauses */
 	bool has_conditions;    /* inner_quals or other_quals */
-	bool fills_candidate;   /* something is evaluated on the scan slot */
-	int column_count;       /* in the scan tuple */
-	int *sources;           /* for each of them: the outer row's column, or 0 */
+	ExprState *one_time;    /* one-time filters, of the join and of the inner side, */
+	ExprState *inner_one_time;
+	bool is_filtered;     /* which have been evaluated since the last rescan, */
+	bool no_rows;         /* and with this result: there are no results, */
+	bool no_matches;      /* or no matches */
+	bool fills_candidate; /* something is evaluated on the scan slot */
+	int column_count;     /* in the scan tuple */
+	int *sources;         /* for each of them: the outer row's column, or 0, or HM_COMPUTED */
+	int computed_count;
+	ComputedColumn *computed; /* those of the last kind that somebody reads */
 
 	int target_count; /* without those that were pruned when the node began */
 	SearchTarget *targets;

@@ -125,6 +125,8 @@ hm_lookup_plan_write(const LookupPlan *plan, CustomScan *scan)
 													 plan->columns, plan->clause_columns));
 	scan->custom_exprs = list_make5(plan->arguments, plan->key_clauses, plan->inner_quals,
 									plan->quals, plan->prune_steps);
+	scan->custom_exprs = list_concat(
+		scan->custom_exprs, list_make3(plan->one_time, plan->inner_one_time, plan->computed));
 }
 
 void
@@ -146,4 +148,7 @@ hm_lookup_plan_read(LookupPlan *plan, const CustomScan *scan)
 	plan->inner_quals = lthird(scan->custom_exprs);
 	plan->quals = lfourth(scan->custom_exprs);
 	plan->prune_steps = list_nth(scan->custom_exprs, 4);
+	plan->one_time = list_nth(scan->custom_exprs, 5);
+	plan->inner_one_time = list_nth(scan->custom_exprs, 6);
+	plan->computed = list_nth(scan->custom_exprs, 7);
 }

@@ -53,6 +53,12 @@ typedef struct LookupTarget
 					* the outer plan's */
 } LookupTarget;
 
+/*
+ * The source of a column of a join's scan tuple that is an expression on the inner side's columns
+ * there.  It is NULL in rows without a match.
+ */
+#define HM_COMPUTED (-1)
+
 typedef struct LookupPlan
 {
 	/* Up to the first list, there are no pointers. */
@@ -73,7 +79,7 @@ typedef struct LookupPlan
 	List *keys;
 	List *subplan; /* made by hm_plan_subplan_keys() for the only argument of arms; or NIL */
 	List *sources; /* for each column of the scan tuple: the outer plan's column number, or 0 if it
-					* is the inner side's */
+					* is the inner side's, or HM_COMPUTED */
 	List *targets; /* LookupTargets */
 	List *pruning; /* made by hm_plan_pruning() */
 
@@ -82,11 +88,14 @@ typedef struct LookupPlan
 	List *clause_columns; /* and those of the key clauses */
 
 	/* Expressions, which setrefs.c changes */
-	List *arguments;   /* of all arms, or of the keys, in order */
-	List *key_clauses; /* what arms or keys stand for; in a join, they are among "quals", too */
-	List *inner_quals; /* other restrictions of the table, or of the inner side */
-	List *quals;       /* all join clauses; or what compares rows with elements */
-	List *prune_steps; /* the steps made by hm_plan_pruning() */
+	List *arguments;      /* of all arms, or of the keys, in order */
+	List *key_clauses;    /* what arms or keys stand for; in a join, they are among "quals", too */
+	List *inner_quals;    /* other restrictions of the table, or of the inner side */
+	List *quals;          /* all join clauses; or what compares rows with elements */
+	List *prune_steps;    /* the steps made by hm_plan_pruning() */
+	List *one_time;       /* a join's one-time filters: if one is not true, it has no rows; */
+	List *inner_one_time; /* or, of the inner side, it finds none */
+	List *computed;       /* for each column of the scan tuple that is computed: what it is */
 } LookupPlan;
 
 /* Put a plan in the lists of a CustomScan; and get it from there. */

@@ -194,15 +194,33 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 	return arms;
 }
 
+/*
+ * A condition as it is evaluated for rows, if it has to be.  "key" is what is made of it.
+ */
+static Expr *
+clause_for_rows(PlannerInfo *root, const IndexOptInfo *index, Expr *clause, const LookupKey *key)
+{
+	return key->is_array ? hm_hash_array(root, index, key->column, (ScalarArrayOpExpr *) clause) :
+						   clause;
+}
+
 /* The conditions of the arms, as one OR clause. */
 static Expr *
-clause_of_arms(List *arms)
+clause_of_arms(PlannerInfo *root, const IndexOptInfo *index, List *arms)
 {
 	List *clauses = NIL;
 	ListCell *cell;
 
 	foreach (cell, arms)
-		clauses = lappend(clauses, make_ands_explicit(((Arm *) lfirst(cell))->clauses));
+	{
+		const Arm *arm = lfirst(cell);
+		List *all = NIL;
+		ListCell *clause, *key;
+
+		forboth(clause, arm->clauses, key, arm->keys) all =
+			lappend(all, clause_for_rows(root, index, lfirst(clause), lfirst(key)));
+		clauses = lappend(clauses, make_ands_explicit(all));
+	}
 	return make_orclause(clauses);
 }
 
@@ -231,10 +249,11 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Cond
 		{
 			many |= IsA(info->clause, ScalarArrayOpExpr);
 			llast(common->clauses) = info;
-			result->clauses = lappend(result->clauses, info->clause);
+			result->clauses = lappend(
+				result->clauses, clause_for_rows(root, index, info->clause, llast(common->keys)));
 		}
 		else if (arms == NIL && (arms = match_or(root, rel, index, info, &exact)) != NIL)
-			result->clauses = lappend(result->clauses, clause_of_arms(arms));
+			result->clauses = lappend(result->clauses, clause_of_arms(root, index, arms));
 		else
 			continue;
 		result->infos = lappend(result->infos, info);
@@ -425,23 +444,100 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return false;
 }
 
-/* Whether a lookup scan may find rows that do not satisfy the conditions. */
+/*
+ * The conditions of an arm that decide which part of an index is read: later columns are looked at
+ * in rows.
+ */
+static List *
+boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
+{
+	Bitmapset *equal = NULL; /* columns that are restricted to values */
+	List *boundary = NIL;
+	int last = 0;
+	ListCell *cell, *clause;
+
+	foreach (cell, arm->keys)
+	{
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber)
+			equal = bms_add_member(equal, key->column);
+	}
+	while (bms_is_member(last, equal))
+		last++;
+	forboth(cell, arm->keys, clause, arm->clauses)
+	{
+		int column = ((LookupKey *) lfirst(cell))->column;
+
+		if (bms_is_member(column, equal) ?
+				column <= last :
+				column == last && hm_field_is_ordered(&fields->fields[column]))
+			boundary = lappend(boundary, lfirst(clause));
+	}
+	bms_free(equal);
+	return boundary;
+}
+
+/*
+ * The conditions of an arm that the keys of an index tell: those on later columns filter what is
+ * found, before rows are read.
+ */
+static List *
+known_clauses(const HmFields *fields, const Arm *arm)
+{
+	List *known = NIL;
+	ListCell *cell, *clause;
+
+	forboth(cell, arm->keys, clause, arm->clauses)
+	{
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber ||
+			hm_field_is_ordered(&fields->fields[key->column]))
+			known = lappend(known, lfirst(clause));
+	}
+	return known;
+}
+
+/*
+ * Whether hits of a scan are filtered by the keys of later columns.  Index-only scans evaluate
+ * conditions, which takes no row either.
+ */
 static bool
-finds_others(const IndexOptInfo *index, const Conditions *conditions)
+may_filter(const Conditions *conditions, bool index_only)
+{
+	return list_length(conditions->arms) == 1 && !index_only;
+}
+
+/* Whether all rows that an arm's keys find satisfy its conditions. */
+static bool
+arm_is_exact(const IndexOptInfo *index, const HmFields *fields, const Arm *arm, bool filters)
 {
 	ListCell *cell;
 
-	if (hm_has_columns(index))
-		return true;
+	if (hm_has_columns(index) && !filters &&
+		list_length(boundary_clauses(index, fields, arm)) < list_length(arm->clauses))
+		return false;
+	foreach (cell, arm->keys)
+	{
+		if (!hm_key_is_exact(index, fields, lfirst(cell)))
+			return false;
+	}
+	return true;
+}
+
+/* Whether a lookup scan may find rows that do not satisfy the conditions. */
+static bool
+finds_others(const IndexOptInfo *index, const Conditions *conditions, bool index_only)
+{
+	HmFields fields;
+	ListCell *cell;
+
+	hm_read_fields(index, &fields);
 	foreach (cell, conditions->arms)
 	{
-		ListCell *key;
-
-		foreach (key, ((Arm *) lfirst(cell))->keys)
-		{
-			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(key))->type))
-				return true;
-		}
+		if (!arm_is_exact(index, &fields, lfirst(cell), may_filter(conditions, index_only)))
+			return true;
 	}
 	return false;
 }
@@ -449,12 +545,12 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 /* The cost of all conditions that a lookup scan evaluates for each row. */
 static void
 cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-				const Conditions *conditions, QualCost *result)
+				const Conditions *conditions, bool index_only, QualCost *result)
 {
 	QualCost key_cost;
 
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
-	if (!finds_others(index, conditions))
+	if (!finds_others(index, conditions, index_only))
 		return;
 	if (is_single_array(index, conditions) &&
 		!hm_key_type_lookup(hm_index_type_id(index, 0))->exact)
@@ -527,7 +623,7 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		path->startup_cost *= HM_GUESS_DISCOUNT;
 		path->total_cost *= HM_GUESS_DISCOUNT;
 	}
-	cost_conditions(root, rel, index, conditions, &qual_cost);
+	cost_conditions(root, rel, index, conditions, work->index_only, &qual_cost);
 	path->startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
 	path->total_cost += qual_cost.startup + qual_cost.per_tuple * work->rows +
 						rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
@@ -562,7 +658,8 @@ add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		return;
 	work->processes = hm_parallel_processes(workers);
 	work->probes = clamp_row_est(work->probes / work->processes);
-	work->hits = work->rows = clamp_row_est(work->rows / work->processes);
+	work->hits = clamp_row_est(work->hits / work->processes);
+	work->rows = clamp_row_est(work->rows / work->processes);
 	work->batch = Min(work->batch, Max(1, work->probes * HM_FIRST_RUN));
 	path = make_path(rel, index, work->index_only, conditions);
 	path->path.parallel_aware = true;
@@ -573,76 +670,48 @@ add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 }
 
 /*
- * The conditions of an arm that decide which part of an index is read: later columns are looked at
- * in rows.
+ * The share of a table's rows that an index with several columns finds, and *looked_at: that of
+ * the rows that are looked at.
  */
-static List *
-boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
-{
-	Bitmapset *equal = NULL; /* columns that are restricted to values */
-	List *boundary = NIL;
-	int last = 0;
-	ListCell *cell, *clause;
-
-	foreach (cell, arm->keys)
-	{
-		const LookupKey *key = lfirst(cell);
-
-		if (key->strategy == BTEqualStrategyNumber)
-			equal = bms_add_member(equal, key->column);
-	}
-	while (bms_is_member(last, equal))
-		last++;
-	forboth(cell, arm->keys, clause, arm->clauses)
-	{
-		int column = ((LookupKey *) lfirst(cell))->column;
-
-		if (bms_is_member(column, equal) ?
-				column <= last :
-				column == last && hm_field_is_ordered(&fields->fields[column]))
-			boundary = lappend(boundary, lfirst(clause));
-	}
-	bms_free(equal);
-	return boundary;
-}
-
-/* The share of a table's rows that an index with several columns finds. */
 static Selectivity
 composite_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					  const Conditions *conditions)
+					  const Conditions *conditions, bool index_only, Selectivity *looked_at)
 {
-	Relation relation = index_open(index->indexoid, NoLock);
 	List *clauses = NIL;
+	Selectivity found;
 	HmFields fields;
 	ListCell *cell;
 
-	hm_fields_read(relation, &fields);
-	index_close(relation, NoLock);
+	hm_read_fields(index, &fields);
 	foreach (cell, conditions->arms)
 		clauses =
 			lappend(clauses, make_ands_explicit(boundary_clauses(index, &fields, lfirst(cell))));
-	return clause_selectivity(
+	found = clause_selectivity(
 		root, (Node *) (list_length(clauses) == 1 ? linitial(clauses) : make_orclause(clauses)),
 		(int) rel->relid, JOIN_INNER, NULL);
+	*looked_at = found;
+	if (may_filter(conditions, index_only))
+		*looked_at =
+			clauselist_selectivity(root, known_clauses(&fields, linitial(conditions->arms)),
+								   (int) rel->relid, JOIN_INNER, NULL);
+	return found;
 }
 
-/*
- * The share of a table's rows that are looked at.  An OR can have conditions that are not on the
- * key.
- */
+/* The same for any index.  An OR can have conditions that are not on the key. */
 static Selectivity
 lookup_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-				   const Conditions *conditions)
+				   const Conditions *conditions, bool index_only, Selectivity *looked_at)
 {
 	List *clauses = NIL;
 	ListCell *info;
 	ListCell *clause;
 
 	if (hm_has_columns(index))
-		return composite_selectivity(root, rel, index, conditions);
+		return composite_selectivity(root, rel, index, conditions, index_only, looked_at);
 	forboth(info, conditions->infos, clause, conditions->clauses) clauses = lappend(
 		clauses, list_member_ptr(conditions->exact, lfirst(info)) ? lfirst(info) : lfirst(clause));
-	return clauselist_selectivity(root, clauses, (int) rel->relid, JOIN_INNER, NULL);
+	*looked_at = clauselist_selectivity(root, clauses, (int) rel->relid, JOIN_INNER, NULL);
+	return *looked_at;
 }
 
 static void
@@ -653,6 +722,7 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	List *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
 	HmLookupWork work = {.processes = 1};
 	bool guessed = false;
+	Selectivity found, looked_at;
 	ListCell *cell;
 
 	foreach (cell, conditions->arms)
@@ -669,8 +739,9 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		return;
 
 	work.index_only = may_be_index_only && hm_reads_only(rel, hm_returned_columns(index), clauses);
-	work.rows = work.hits =
-		clamp_row_est(rel->tuples * lookup_selectivity(root, rel, index, conditions));
+	found = lookup_selectivity(root, rel, index, conditions, work.index_only, &looked_at);
+	work.hits = clamp_row_est(rel->tuples * found);
+	work.rows = clamp_row_est(rel->tuples * looked_at);
 	work.batch = (double) hm_fetch_leaves_memory(work.index_only) /
 				 hm_lookup_probe_memory(hm_index_key_size(index));
 	work.batch = Min(work.batch, hm_batch_size);

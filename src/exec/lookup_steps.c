@@ -38,14 +38,31 @@ count_rows(LookupNode *lookup)
 		lookup->counted += is_wanted(lookup, lookup->row);
 }
 
+/* Evaluate the one-time filters, as they are now. */
+static void
+filter_once(LookupNode *lookup)
+{
+	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
+
+	if (lookup->is_filtered)
+		return;
+	lookup->no_rows = !ExecQual(lookup->one_time, econtext);
+	lookup->no_matches = lookup->no_rows || !ExecQual(lookup->inner_one_time, econtext);
+	lookup->is_filtered = true;
+}
+
 /* Drop the batch, and fill it again.  Returns false if it is empty. */
 static bool
 fill_batch(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
 
+	filter_once(lookup);
+	if (lookup->no_rows)
+		return false;
 	/* If all targets are pruned, no row has a match. */
-	if (!lookup->keeps_unmatched && bms_is_empty(hm_pruning_choose(&lookup->pruning)))
+	if (!lookup->keeps_unmatched &&
+		(lookup->no_matches || bms_is_empty(hm_pruning_choose(&lookup->pruning))))
 		return false;
 	hm_kept_reset(&batch->rows);
 	batch->count = batch->all.count = 0;
@@ -75,7 +92,7 @@ hm_lookup_go_on(LookupNode *lookup)
 
 			case PHASE_TARGET:
 				lookup->row = 0;
-				if (lookup->search->next_target(lookup))
+				if (!lookup->no_matches && lookup->search->next_target(lookup))
 					lookup->phase = PHASE_MATCH;
 				else
 					lookup->phase = returns_rows(lookup) ? PHASE_ROWS : PHASE_FILL;
@@ -109,6 +126,7 @@ void
 hm_lookup_restart(LookupNode *lookup, const Bitmapset *changed)
 {
 	lookup->phase = PHASE_FILL;
+	lookup->is_filtered = false;
 	lookup->batch.count = 0;
 	lookup->run = NULL;
 	hm_kept_reset(&lookup->batch.rows);

@@ -15,8 +15,9 @@
 #include "am/am.h"
 #include "lookup/lookup.h"
 
-/* GUCs (exec.c) */
+/* GUCs (settings.c) */
 extern bool hm_enable_lookup_scan;
+extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
 extern int hm_batch_size;
 
@@ -99,6 +100,12 @@ extern void hm_fetch_without_tids(HmFetch *fetch);
  * return.
  */
 extern void hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes);
+
+/*
+ * Leave out hits whose composite keys do not pass all of these filters, from the next batch on; not
+ * index_only.  The filters are the caller's, and must stay unchanged.
+ */
+extern void hm_fetch_filter(HmFetch *fetch, const HmFieldFilter *filters, int count);
 
 /*
  * A lookup may use as much memory as a hash table (work_mem and hash_mem_multiplier).  The
@@ -283,7 +290,8 @@ typedef struct HmKeyGroups
 
 /*
  * Begin to divide keys, which belong to the caller, and are put into another order.
- * Memory for the groups is in CurrentMemoryContext.
+ * Memory for the groups is in CurrentMemoryContext.  What is left of groups begun before is freed;
+ * a caller that has reset that context sets groups->ends to NIL.
  */
 extern void hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint32 count);
 

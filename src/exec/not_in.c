@@ -11,6 +11,13 @@
  *		x NOT IN (SELECT k FROM t WHERE ...)
  *		NOT EXISTS (SELECT k FROM t WHERE ... AND x = k)
  *
+ * If only x can be NULL, there is another condition beside this one.  NULL is not in an empty set;
+ * otherwise NOT IN is NULL, and WHERE takes that for false:
+ *
+ *		(x IS NOT NULL OR NOT EXISTS (SELECT k FROM t WHERE ...))
+ *
+ * PostgreSQL evaluates this sub-select when it meets the first NULL, and stops at its first row.
+ *
  * Nothing moves from one query level to another, so privileges, row-level security and
  * security barriers apply as before.  Whether a column can be NULL may change later.  That
  * invalidates cached plans, as any change of a table in the range table does, and the hook
@@ -229,12 +236,52 @@ is_simple(Query *query)
 }
 
 /*
- * Rewrite a condition of a query's WHERE clause if it is a NOT IN that can be.
+ * Whether an expression and a sub-select may be in a query once more.  CTEs have a count of their
+ * references.
  */
-static void
+static bool
+may_repeat(Node *outer, const Query *select)
+{
+	ListCell *cell;
+
+	if (!contain_vars_of_level(outer, 0) || contain_volatile_functions(outer) ||
+		checkExprHasSubLink(outer))
+		return false;
+	foreach (cell, select->rtable)
+	{
+		RTEKind kind = lfirst_node(RangeTblEntry, cell)->rtekind;
+
+		if (kind != RTE_RELATION && kind != RTE_JOIN)
+			return false;
+	}
+	return true;
+}
+
+/* The condition that an expression is not NULL, or a sub-select has no rows. */
+static Node *
+not_null_or_empty(Node *outer, Query *select)
+{
+	NullTest *test = makeNode(NullTest);
+	SubLink *exists = makeNode(SubLink);
+
+	test->arg = copyObject((Expr *) outer);
+	test->nulltesttype = IS_NOT_NULL;
+	test->location = -1;
+	exists->subLinkType = EXISTS_SUBLINK;
+	exists->subselect = (Node *) copyObject(select);
+	exists->location = -1;
+	return (Node *) make_orclause(list_make2(test, make_notclause((Expr *) exists)));
+}
+
+/*
+ * What a condition of a query's WHERE clause is rewritten as, if it is a NOT IN that can be;
+ * otherwise the condition.
+ */
+static Node *
 rewrite_condition(Query *query, Node *condition)
 {
 	SubLink *link;
+	Node *beside = NULL;
 	OpExpr *equality;
 	Param *param;
 	Query *select;
@@ -243,10 +290,10 @@ rewrite_condition(Query *query, Node *condition)
 	RangeTblEntry *rte;
 
 	if (!is_notclause(condition))
-		return;
+		return condition;
 	link = (SubLink *) get_notclausearg(condition);
 	if (!IsA(link, SubLink) || link->subLinkType != ANY_SUBLINK || !IsA(link->testexpr, OpExpr))
-		return;
+		return condition;
 	equality = (OpExpr *) link->testexpr;
 	outer = linitial(equality->args);
 	param = lsecond(equality->args);
@@ -254,12 +301,17 @@ rewrite_condition(Query *query, Node *condition)
 	column = (Var *) linitial_node(TargetEntry, select->targetList)->expr;
 	if (!IsA(param, Param) || param->paramkind != PARAM_SUBLINK || !IsA(column, Var) ||
 		column->varlevelsup > 0 || !is_simple(select))
-		return;
+		return condition;
 	rte = rt_fetch(column->varno, select->rtable);
-	if (rte->rtekind != RTE_RELATION || !is_not_null(query, outer) ||
-		!is_not_null(select, (Node *) column) ||
+	if (rte->rtekind != RTE_RELATION || !is_not_null(select, (Node *) column) ||
 		!is_indexed(rte->relid, column->varattno, equality->opno))
-		return;
+		return condition;
+	if (!is_not_null(query, outer))
+	{
+		if (!may_repeat(outer, select))
+			return condition;
+		beside = not_null_or_empty(outer, select);
+	}
 
 	/* The sub-select belongs to the sub-link alone, as does the expression. */
 	IncrementVarSublevelsUp(outer, 1, 0);
@@ -269,10 +321,11 @@ rewrite_condition(Query *query, Node *condition)
 	link->subLinkId = 0;
 	link->testexpr = NULL;
 	link->operName = NIL;
+	return make_and_qual(condition, beside);
 }
 
-/* Rewrite the conditions that a WHERE clause ANDs. */
-static void
+/* Rewrite the conditions that a WHERE clause ANDs.  Returns the new clause. */
+static Node *
 rewrite_conditions(Query *query, Node *quals)
 {
 	if (quals != NULL && is_andclause(quals))
@@ -280,10 +333,10 @@ rewrite_conditions(Query *query, Node *quals)
 		ListCell *cell;
 
 		foreach (cell, ((BoolExpr *) quals)->args)
-			rewrite_conditions(query, lfirst(cell));
+			lfirst(cell) = rewrite_conditions(query, lfirst(cell));
+		return quals;
 	}
-	else if (quals != NULL)
-		rewrite_condition(query, quals);
+	return quals == NULL ? NULL : rewrite_condition(query, quals);
 }
 
 void
@@ -295,7 +348,7 @@ hm_rewrite_not_in(Query *query)
 		query->rowMarks != NIL || query->hasModifyingCTE)
 		return;
 	if (query->hasSubLinks)
-		rewrite_conditions(query, query->jointree->quals);
+		query->jointree->quals = rewrite_conditions(query, query->jointree->quals);
 	foreach (cell, query->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);

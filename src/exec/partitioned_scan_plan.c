@@ -222,18 +222,19 @@ plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	CustomScan *result = makeNode(CustomScan);
 	const ArrayScan *scan = linitial(path->custom_private);
 	LookupPlan plan = {.type = JOIN_INNER, .index_only = scan->index_only};
-	JoinPlan columns = {.inner = rel->relid};
+	JoinPlan columns = hm_join_plan(root, rel, NIL);
 
 	/* Where a query level has no upper relations, they are hidden still. */
 	hm_show_partitions(root);
 
 	plan.arguments = scan->keys.arguments;
 	plan.key_clauses = list_make1(array_clause(scan));
-	plan.inner_quals =
-		extract_actual_clauses(hm_join_in_order(root, other_restrictions(scan)), false);
+	plan.inner_quals = hm_join_define(
+		&columns, extract_actual_clauses(hm_join_in_order(root, other_restrictions(scan)), false));
 
 	/* Not tlist, which is NIL if a projection will replace it. */
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
+	hm_join_provide_columns(&columns, columns.computed);
 	hm_join_provide_columns(&columns, scan->keys.exprs);
 	hm_join_provide_columns(&columns, plan.inner_quals);
 	if (scan->distinct)
@@ -328,6 +329,7 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 {
 	const PathTarget *target = path->pathtarget;
 	const IndexOptInfo *index = ((HmTarget *) linitial(scan->targets))->index;
+	HmFields fields;
 	QualCost filter;
 	double rows, pages;
 	Cost reading = scan->elements * READING_OPERATORS * cpu_operator_cost +
@@ -345,7 +347,8 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 		path->total_cost *= HM_GUESS_DISCOUNT;
 	}
 	cost_qual_eval(&filter, other_restrictions(scan), root);
-	if (!hm_key_type_lookup(hm_index_type_id(index, 0))->exact || hm_has_columns(index))
+	hm_read_fields(index, &fields);
+	if (!hm_key_is_exact(index, &fields, list_nth(scan->keys.keys, scan->key)))
 		filter.per_tuple += cpu_operator_cost;
 	path->startup_cost += filter.startup + target->cost.startup;
 	path->total_cost += filter.startup + filter.per_tuple * rows + target->cost.startup +
@@ -490,7 +493,7 @@ may_be_changed_by_cursor(PlannerInfo *root, RelOptInfo *rel)
 {
 	const Query *query = root->parse;
 
-	return hm_is_for_cursor() && bms_equal(rel->relids, root->all_baserels) && !query->hasAggs &&
+	return hm_is_for_cursor && bms_equal(rel->relids, root->all_baserels) && !query->hasAggs &&
 		   query->groupClause == NIL;
 }
 
@@ -516,8 +519,7 @@ hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 	if (rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION ||
 		rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh || !has_array(rel) ||
-		!hm_may_join(root, rel, rel) || !hm_join_can_read(rel) ||
-		may_be_changed_by_cursor(root, rel))
+		!hm_may_join(root, rel, rel) || may_be_changed_by_cursor(root, rel))
 		return;
 
 	/* An index of the first table is the model: all other targets must have one like it. */

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "access/genam.h"
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
@@ -19,6 +20,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -143,6 +145,63 @@ hm_may_be_fuzzy(Oid key, Oid type)
 {
 	return !hm_key_type_lookup(key)->exact ||
 		   (type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
+}
+
+/* An expression as another type, to which it has an implicit cast; or the array as one of those. */
+static Node *
+cast_implicitly(PlannerInfo *root, Node *expr, Oid type)
+{
+	expr = coerce_to_target_type(NULL, expr, exprType(expr), type, -1, COERCION_IMPLICIT,
+								 COERCE_IMPLICIT_CAST, -1);
+	return eval_const_expressions(root, expr);
+}
+
+Expr *
+hm_hash_array(PlannerInfo *root, const IndexOptInfo *index, int column, ScalarArrayOpExpr *clause)
+{
+	ScalarArrayOpExpr *result;
+	Oid left, right, operator;
+
+	op_input_types(clause->opno, &left, &right);
+	/* To cast a date or a time may fail. */
+	if (left == right || !IsA(lsecond(clause->args), Const) ||
+		hm_operator_strategy(index, column, clause->opno) != BTEqualStrategyNumber ||
+		TypeCategory(left) == TYPCATEGORY_DATETIME)
+		return (Expr *) clause;
+	if (can_coerce_type(1, &left, &right, COERCION_IMPLICIT))
+		left = right;
+	else if (!can_coerce_type(1, &right, &left, COERCION_IMPLICIT))
+		return (Expr *) clause;
+	operator= get_opfamily_member(index->opfamily[column], left, left, BTEqualStrategyNumber);
+	if (!OidIsValid(operator))
+		return (Expr *) clause;
+
+	result = makeNode(ScalarArrayOpExpr);
+	result->opno = operator;
+	result->opfuncid = get_opcode(operator);
+	result->useOr = true;
+	result->inputcollid = clause->inputcollid;
+	result->args = list_make2(cast_implicitly(root, linitial(clause->args), left),
+							  cast_implicitly(root, lsecond(clause->args), get_array_type(left)));
+	result->location = clause->location;
+	convert_saop_to_hashed_saop((Node *) result);
+	return (Expr *) (OidIsValid(result->hashfuncid) ? result : clause);
+}
+
+void
+hm_read_fields(const IndexOptInfo *index, HmFields *fields)
+{
+	Relation relation = index_open(index->indexoid, NoLock);
+
+	hm_fields_read(relation, fields);
+	index_close(relation, NoLock);
+}
+
+bool
+hm_key_is_exact(const IndexOptInfo *index, const HmFields *fields, const LookupKey *key)
+{
+	return !hm_may_be_fuzzy(hm_index_type_id(index, key->column), key->type) &&
+		   hm_field_is_exact(&fields->fields[key->column]);
 }
 
 RestrictInfo *

@@ -1,7 +1,7 @@
 /*
  * planner.h
  *		Declarations that the planner halves share: planner.c, targets.c, *_plan.c, *_paths.c,
- *		*_cost.c, not_in.c, row_comparisons.c and subplan_keys.c.
+ *		*_cost.c, not_in.c, row_lists.c, row_comparisons.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H
@@ -145,6 +145,13 @@ typedef struct HmTarget
 extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
 
 /*
+ * Whether a relation is a UNION ALL whose sub-selects have become its children.  These are tables,
+ * if the sub-selects do nothing but read one, or other sub-selects.  Its columns may be
+ * expressions there.
+ */
+extern bool hm_is_union_all(PlannerInfo *root, RelOptInfo *rel);
+
+/*
  * Whether an expression on a relation's columns is one of the columns of an index of one of its
  * tables.
  */
@@ -167,6 +174,22 @@ extern bool hm_shares_differ(List *targets);
  * *steps to what belongs in custom_exprs.
  */
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
+
+/*
+ * The fields of an index's keys; and whether all rows that a key finds satisfy its condition, so
+ * that it is not evaluated.  (It is if the one value is looked up that shares its key with NULL.)
+ */
+extern void hm_read_fields(const IndexOptInfo *index, HmFields *fields);
+extern bool hm_key_is_exact(const IndexOptInfo *index, const HmFields *fields,
+							const LookupKey *key);
+
+/*
+ * The same condition as `column = ANY (array)`, about a column of the index, in a form that
+ * PostgreSQL can evaluate with a hash table: with both sides of one type.  The clause itself if
+ * that is not needed, not possible, or might fail.
+ */
+extern Expr *hm_hash_array(PlannerInfo *root, const IndexOptInfo *index, int column,
+						   ScalarArrayOpExpr *clause);
 
 /*
  * A condition on one relation that the query does not have as such.  Security barriers have to be
@@ -196,8 +219,11 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptI
 extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 									  GroupPathExtraData *extra);
 
-/* Whether the query that is being planned is a cursor's. */
-extern bool hm_is_for_cursor(void);
+/* Whether the query that is being planned is a cursor's; exec.c sets it. */
+extern bool hm_is_for_cursor;
+
+/* Define the GUCs; call once. */
+extern void hm_settings_init(void);
 
 /*
  * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all
@@ -239,6 +265,12 @@ extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_ty
  * an antijoin, as NOT EXISTS (not_in.c).
  */
 extern void hm_rewrite_not_in(Query *query);
+
+/*
+ * Rewrite those conditions of a query that are long lists of rows, and can be answered by a lookup
+ * join, as IN (VALUES ...) (row_lists.c).
+ */
+extern void hm_rewrite_row_lists(Query *query);
 
 /*
  * If a relation is a sub-select that returns the distinct values of a column, which is

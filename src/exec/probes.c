@@ -129,8 +129,31 @@ hm_compose_key(const HmFields *fields, const HmKey *keys, int count, HmKey *low,
 }
 
 /*
+ * Narrow a range, of all composite keys that begin alike, to those that have one of these keys of a
+ * column in the next field.  Returns false if there are none.  Clears *exact if NULL may be among
+ * them.
+ */
+static bool
+narrow_range(const HmField *field, HmSpan keys, HmKey *low, HmKey *high, bool *exact)
+{
+	HmKey least = field->type->least;
+	HmKey most = least + ht_key_ones_128(field->type->bits);
+	HmKey null = hm_field_null(field);
+	HmSpan span;
+
+	if (Max(keys.low, least) > Min(keys.high, most))
+		return false;
+	span = hm_field_span(field, Max(keys.low, least), Min(keys.high, most));
+	*high = *low | span.high << field->shift | ht_key_ones_128(field->shift);
+	*low |= span.low << field->shift;
+	*exact &= !hm_field_shares_null(field) || null < span.low || null > span.high;
+	return true;
+}
+
+/*
  * The same for all of an index's columns: the keys that begin with the values of the first
- * ones.  A column that may have several values is the last one that restricts them.
+ * ones, and have a range of the next one's.  A column that may have several values because its
+ * bracket is fuzzy is the last one that restricts them.
  *
  * With several targets, the columns' keys are kept instead, because each target has to make its own
  * composite keys of them.  The range is that of the column that shares are about.
@@ -139,8 +162,10 @@ static bool
 composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
 	LookupBatch *batch = &lookup->batch;
+	const HmFields *fields = &lookup->targets[0].fields;
 	HmKey keys[HM_MAX_KEY_COLUMNS];
-	int single = 0; /* so many first columns have one value */
+	HmSpan next = {0, HM_KEY_MAX}; /* keys of the column after those with equality */
+	int single = 0;                /* so many first columns have one value */
 	bool stored = false;
 
 	if (lookup->target_count == 0)
@@ -151,6 +176,11 @@ composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *hi
 
 		if (!clause_range(lookup, &lookup->keys[i], outer, &stored, &key_low, &key_high))
 			return false;
+		if (i >= lookup->equal_count)
+		{
+			next = (HmSpan){Max(next.low, key_low), Min(next.high, key_high)};
+			continue;
+		}
 		if (i == lookup->plan.share_column)
 		{
 			*low = key_low;
@@ -160,16 +190,18 @@ composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *hi
 		if (single == i && key_low == key_high)
 			single++;
 	}
-	batch->exact &= single == lookup->key_count;
+	batch->exact &= single == lookup->equal_count;
 	if (hm_keeps_columns(lookup))
 	{
+		Assert(lookup->equal_count == lookup->key_count);
 		memcpy(batch->column_keys + (Size) batch->count * lookup->key_count, keys,
 			   lookup->key_count * sizeof(HmKey));
 		batch->single_columns[batch->count] = (uint8) single;
+		return true;
 	}
-	else
-		batch->exact &= hm_compose_key(&lookup->targets[0].fields, keys, single, low, high);
-	return true;
+	batch->exact &= hm_compose_key(fields, keys, single, low, high);
+	return single < lookup->equal_count || lookup->equal_count == lookup->key_count ||
+		   narrow_range(&fields->fields[single], next, low, high, &batch->exact);
 }
 
 /* The same if keys are plain columns, and the batch has composite keys. */

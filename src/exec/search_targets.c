@@ -359,6 +359,8 @@ start_fetch(LookupNode *lookup)
 		values.stride = (uint32) batch->rows.count;
 	}
 	values.equal = &lookup->equal;
+	hm_fetch_filter(lookup->node.fetch, lookup->conditions.filters,
+					lookup->conditions.filter_count);
 	hm_fetch_start(lookup->node.fetch, &probes, chosen->done, &values);
 	lookup->run = NULL;
 }

@@ -137,6 +137,25 @@ fill_slot(LookupNode *lookup, const SlotFill *fill, uint32 row, bool with_inner)
 		fill_no_inner(fill);
 }
 
+/* Fill in the columns of the scan slot that are computed of the match. */
+static inline void
+compute_columns(LookupNode *lookup, bool with_inner)
+{
+	TupleTableSlot *slot = lookup->candidate.slot;
+	ExprContext *econtext = lookup->node.css.ss.ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = slot;
+	for (int i = 0; i < lookup->computed_count; i++)
+	{
+		const ComputedColumn *computed = &lookup->computed[i];
+
+		slot->tts_isnull[computed->column] = true;
+		if (with_inner)
+			slot->tts_values[computed->column] = ExecEvalExprSwitchContext(
+				computed->expr, econtext, &slot->tts_isnull[computed->column]);
+	}
+}
+
 /* Put the match, of a scan of one table, in the scan slot. */
 static inline void
 store_match(LookupNode *lookup)
@@ -220,6 +239,8 @@ next_in_run(LookupNode *lookup, uint32 *row)
 			fill_candidate(lookup, *row);
 		if ((lookup->has_conditions || !lookup->batch.exact) && !is_match(lookup))
 			continue;
+		if (lookup->computed_count > 0)
+			compute_columns(lookup, true);
 		if (lookup->batch.matched != NULL)
 			lookup->batch.matched[*row] = 1;
 		if (lookup->probes->done != NULL)
@@ -250,6 +271,8 @@ next_row(LookupNode *lookup, uint32 *row)
 			continue;
 		if (lookup->fills_candidate)
 			fill_slot(lookup, &lookup->candidate, *row, false);
+		if (lookup->computed_count > 0)
+			compute_columns(lookup, false);
 		return true;
 	}
 	return false;

@@ -27,6 +27,9 @@ emit(LookupNode *lookup, uint32 row, bool with_inner)
 		fill_slot(lookup, &lookup->result, row, with_inner);
 		return lookup->result.slot;
 	}
+	/* PostgreSQL makes no projection if the result is the scan tuple as it is. */
+	if (state->ps_ProjInfo == NULL)
+		return lookup->candidate.slot;
 	state->ps_ExprContext->ecxt_scantuple = lookup->candidate.slot;
 	return ExecProject(state->ps_ProjInfo);
 }

@@ -64,7 +64,8 @@ evaluate_arguments(ScanConditions *scan)
 }
 
 /*
- * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.
+ * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.  A single
+ * arm keeps its filters.
  */
 static void
 union_ranges(ScanConditions *scan, HmRanges *result)
@@ -72,6 +73,11 @@ union_ranges(ScanConditions *scan, HmRanges *result)
 	int kept = 0;
 
 	*result = (HmRanges){0};
+	if (scan->arm_count == 1)
+	{
+		hm_ranges_from_keys(scan->index, scan->arms[0].keys, scan->arms[0].count, result);
+		return;
+	}
 	for (int i = 0; i < scan->arm_count; i++)
 	{
 		HmRanges ranges;
@@ -91,7 +97,7 @@ union_ranges(ScanConditions *scan, HmRanges *result)
 		memcpy(result->ranges + result->count, ranges.ranges, ranges.count * sizeof(HmRange));
 		result->count += ranges.count;
 	}
-	if (scan->arm_count == 1 || result->count == 0)
+	if (result->count == 0)
 		return;
 
 	sort_ranges(result->ranges, result->count);
@@ -177,6 +183,7 @@ make_points(ScanConditions *scan)
 	scan->exact = true;
 	scan->length = 0;
 	scan->high = NULL;
+	scan->filter_count = 0;
 	scan->from_subplan =
 		scan->subplan != NULL &&
 		hm_subplan_keys_read(scan->subplan, scan->key_type, &scan->low, &scan->count);
@@ -211,7 +218,12 @@ make_ranges(ScanConditions *scan)
 		hm_key_put(scan->low, scan->key_size, i, range->low);
 		hm_key_put(scan->high, scan->key_size, i, range->high);
 	}
-	scan->exact = !ranges.recheck;
+	if (scan->may_filter)
+	{
+		memcpy(scan->filters, ranges.filters, sizeof(ranges.filters));
+		scan->filter_count = ranges.filter_count;
+	}
+	scan->exact = !ranges.recheck && ranges.filter_count == scan->filter_count;
 	if (ranges.ranges != NULL)
 		pfree(ranges.ranges);
 }
@@ -299,6 +311,7 @@ start(LookupNode *lookup)
 	if (!scan->is_made)
 	{
 		MemoryContextReset(scan->context);
+		scan->groups.ends = NIL;
 		if (scan->compares_values)
 			make_values(scan);
 		else if (!make_points(scan))
@@ -430,6 +443,7 @@ hm_conditions_begin(LookupNode *lookup)
 
 	scan->node = &lookup->node.css.ss.ps;
 	scan->composite = lookup->plan.composite;
+	scan->may_filter = !plan->index_only;
 	scan->key_type = lookup->key_type;
 	scan->key_size = lookup->batch.all.key_size;
 	scan->index = lookup->several_targets ? NULL : lookup->targets[0].index;

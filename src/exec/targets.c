@@ -2,7 +2,7 @@
  * targets.c
  *		Planning: the targets of a lookup join, and their shares of the keys.
  *
- * The inner side of a join is one table, or a partitioned table or inheritance parent,
+ * The inner side of a join is one table, or a partitioned table, inheritance parent or UNION ALL,
  * possibly with several levels of children.  Each table that can have rows is a target,
  * and needs an index of its own on the key.
  *
@@ -41,6 +41,12 @@ static bool
 is_parent(PlannerInfo *root, RelOptInfo *rel)
 {
 	return planner_rt_fetch(rel->relid, root)->inh;
+}
+
+bool
+hm_is_union_all(PlannerInfo *root, RelOptInfo *rel)
+{
+	return rel->rtekind == RTE_SUBQUERY && is_parent(root, rel);
 }
 
 /* The children of a parent, without those that the planner has pruned. */
@@ -127,7 +133,8 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int numbe
 	if (!*known)
 		return false;
 	column = list_nth(info->translated_vars, column->varattno - 1);
-	return column != NULL && IsA(column, Var) && column->varattno == index->indexkeys[number];
+	return column != NULL && IsA(column, Var) && column->varno == (int) index->rel->relid &&
+		   column->varattno == index->indexkeys[number];
 }
 
 bool
@@ -388,6 +395,9 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 	if (IS_DUMMY_REL(rel))
 		return true;
 
+	/* A table in a UNION ALL may have policies of its own.  Only the parent's are evaluated. */
+	if (rel != search->rel && planner_rt_fetch(rel->relid, search->root)->securityQuals != NIL)
+		return false;
 	if (!is_parent(search->root, rel))
 	{
 		HmTarget *target = palloc(sizeof(HmTarget));

@@ -33,7 +33,7 @@ typedef struct ForeignPlan
 
 /*
  * Add it to a CustomScan that has the LookupPlan, whose only argument is the outer side of the key
- * clause; and get it from there (plan.c).
+ * clause; and get it from there (plan_private.c).
  */
 extern void hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan);
 extern void hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan);

@@ -283,6 +283,26 @@ may_write_remotely(PlannerInfo *root)
 	return false;
 }
 
+/* Whether all that is read of the inner side are its columns, one by one. */
+static bool
+reads_columns(RelOptInfo *inner, JoinPathExtraData *extra)
+{
+	Bitmapset *attributes = NULL;
+	ListCell *cell;
+
+	foreach (cell, inner->reltarget->exprs)
+	{
+		if (!IsA(lfirst(cell), Var))
+			return false;
+	}
+	pull_varattnos((Node *) inner->reltarget->exprs, inner->relid, &attributes);
+	pull_varattnos((Node *) extract_actual_clauses(inner->baserestrictinfo, false), inner->relid,
+				   &attributes);
+	pull_varattnos((Node *) extract_actual_clauses(extra->restrictlist, false), inner->relid,
+				   &attributes);
+	return !bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
+}
+
 void
 hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					  JoinType type, JoinPathExtraData *extra)
@@ -297,7 +317,8 @@ hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		return;
 
 	/* A join of tables of one server is left to the wrapper. */
-	if (hm_is_grouped(joinrel) || !hm_may_join(root, joinrel, inner) || joinrel->fdwroutine != NULL)
+	if (hm_is_grouped(joinrel) || !hm_may_join(root, joinrel, inner) ||
+		joinrel->fdwroutine != NULL || inner->rtekind != RTE_RELATION)
 		return;
 	if (type == JOIN_UNIQUE_OUTER)
 		outer_path = hm_create_unique_path(root, outer, outer_path, extra->sjinfo);
@@ -305,7 +326,9 @@ hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		!outer_may_pay(joinrel, outer_path))
 		return;
 	hm_count_foreign(root, inner, &tables);
-	if (tables.count == 0 || may_write_remotely(root) || !hm_can_join(joinrel, outer, inner, extra))
+	if (tables.count == 0 || may_write_remotely(root) || hm_has_one_time_filter(inner, extra) ||
+		!hm_can_join(joinrel, outer, inner, type, extra->restrictlist) ||
+		!reads_columns(inner, extra))
 		return;
 
 	foreach (cell, extra->restrictlist)

@@ -55,30 +55,6 @@ inner_column(RelOptInfo *inner, Node *column)
 	elog(ERROR, "column of a foreign join is not in its inner side");
 }
 
-/* The custom scan's private lists end with what is the foreign join's alone. */
-void
-hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan)
-{
-	scan->custom_private = lappend(
-		scan->custom_private, list_make4_int(foreign->param, foreign->inner_left,
-											 (int) foreign->operator,(int) foreign->collation));
-	scan->custom_exprs =
-		lappend(lappend(scan->custom_exprs, foreign->shares), list_make1(foreign->key));
-}
-
-void
-hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan)
-{
-	const List *numbers = llast(scan->custom_private);
-
-	foreign->param = linitial_int(numbers);
-	foreign->inner_left = lsecond_int(numbers) != 0;
-	foreign->operator=(Oid) lthird_int(numbers);
-	foreign->collation = (Oid) lfourth_int(numbers);
-	foreign->shares = list_nth(scan->custom_exprs, list_length(scan->custom_exprs) - 2);
-	foreign->key = linitial(llast(scan->custom_exprs));
-}
-
 /* A target for the executor: an inner plan, whose rows fill this scan tuple. */
 static LookupTarget *
 plan_target(const ForeignInner *side, const JoinPlan *columns)
@@ -132,7 +108,7 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	const ForeignInner *side = join->side;
 	OpExpr *clause = (OpExpr *) join->key->clause;
 	OpExpr *shown = shown_clause(join);
-	JoinPlan columns = {.inner = side->inner->relid};
+	JoinPlan columns = hm_join_plan(root, side->inner, ((Plan *) linitial(plans))->targetlist);
 	LookupPlan plan = {.type = join->type, .first_rows = hm_wants_first_rows(root)};
 	ForeignPlan foreign = {side->param->paramid, join->inner_left, clause->opno,
 						   clause->inputcollid};
@@ -151,7 +127,6 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	foreign.key = linitial(shown->args);
 	plan.arguments = list_make1(lsecond(shown->args));
 	plan.key_clauses = list_make1(shown);
-	columns.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
 	hm_join_provide_columns(&columns, scan->scan.plan.qual);
 	hm_join_provide_columns(&columns, plan.key_clauses);

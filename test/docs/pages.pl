@@ -5,9 +5,10 @@
 #   ```sh       a shell of its own in the checkout, where sudo does nothing, DESTDIR is set, and
 #               clients find that server
 #   ```conf     goes into postgresql.conf; the server is restarted
-#   ```python   and ```java run if what they import is installed (tools/setup.sh drivers)
-#   ```text     what the block before it prints: numbers, units and widths may be others, and
-#               a line "..." stands for any lines
+#   ```python   ```java and ```javascript run if what they import is installed (tools/setup.sh drivers)
+#   ```text     what the block before it prints: only widths may be others, and a line "..." stands
+#               for any lines
+#   ```text varies    the same where numbers and units depend on the machine, the time or the version
 #
 # A block of another kind, or one that neither runs nor is listed here, fails the test.
 
@@ -225,6 +226,19 @@ sub run_python
 	return run_client($python, "$dir/example.py");
 }
 
+sub run_javascript
+{
+	my ($text) = @_;
+
+	for my $module ($text =~ /\brequire\("(\w+)"\)/g)
+	{
+		my ($output, $ok) = eval { run('node', '-e', "require('$module')") };
+		return ('', 1, "node has no $module") unless $ok;
+	}
+	write_file("$dir/example.js", $text);
+	return run_client('node', "$dir/example.js");
+}
+
 sub run_java
 {
 	my ($text) = @_;
@@ -240,6 +254,7 @@ my %runners = (
 	sh => sub { run_client('bash', '-e', '-o', 'pipefail', '-c', $_[0]) },
 	conf => \&run_conf,
 	python => \&run_python,
+	javascript => \&run_javascript,
 	java => \&run_java);
 
 # ----------------------------------------------------------------
@@ -272,7 +287,7 @@ sub is_complete
 	return ($block->{text} =~ s/--.*$//mgr) =~ /(?:;|^\s*\\.*|\\gx?)\s*\z/m;
 }
 
-# Runs a block; shown is what the page says that it prints, or undef.
+# Runs a block; shown is the block with what the page says that it prints, or undef.
 sub test_block
 {
 	my ($block, $shown) = @_;
@@ -287,8 +302,8 @@ sub test_block
 		return fail("$name: a statement has no end") unless is_complete($block);
 		($output, $ok, $reason) = $runners{ $block->{language} }->($block->{text});
 		skip "$name: $reason", 1 if $reason;
-		my $is_as_shown = defined $shown ? same_shape($shown, $output) : $ok;
-		ok($is_as_shown, $name) or diag($block->{text}, "printed:\n$output", defined $shown ? "shown:\n$shown" : '');
+		my $is_as_shown = $shown ? same_shape($shown->{text}, $output, $shown->{language} ne 'text') : $ok;
+		ok($is_as_shown, $name) or diag($block->{text}, "printed:\n$output", $shown ? "shown:\n$shown->{text}" : '');
 	}
 	return;
 }
@@ -301,7 +316,7 @@ sub test_page
 
 	while (my $block = shift @blocks)
 	{
-		my $shown = @blocks && $blocks[0]{language} eq 'text' ? shift(@blocks)->{text} : undef;
+		my $shown = @blocks && $blocks[0]{language} =~ /^text(?: varies)?$/ ? shift @blocks : undef;
 		test_block($block, $shown);
 		$listed{ $block->{listed} } = 1 if $block->{listed};
 	}

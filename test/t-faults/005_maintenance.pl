@@ -68,6 +68,7 @@ SELECT count(*), (array_agg(p.count ORDER BY b))[1] FROM generate_series(0, pg_r
 WHERE kind = 'directory'
 END
 is($pages, 2, 'two directory pages');
+is(sql("SELECT lost_pages FROM harmonia_index_info('t_k')"), 0, 'which took no block that they do not use');
 
 # Delete most of the last segment on the first page, and of the first segment on the second page, which was
 # written later.

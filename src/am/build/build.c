@@ -227,7 +227,7 @@ write_index(HmBuild *build)
 
 	/* A small table's segment is smaller. */
 	entries = Max(hm_build_sort_count(build->sort, false), hm_build_sort_count(build->sort, true));
-	pages = Min(pages, entries / hm_leaf_target(index, widest) + 8);
+	pages = Min(pages, entries / hm_leaf_fill_count(index, widest) + 8);
 	entries = Min(entries, (uint64) build->leaves_max * HT_LEAF_MAX_ENTRIES) + 1;
 	memory = palloc_extended(pages * BLCKSZ + HM_IO_ALIGN, MCXT_ALLOC_HUGE);
 	build->image = (char *) TYPEALIGN(HM_IO_ALIGN, memory);

@@ -31,7 +31,7 @@ check_nodes(HmCheck *check)
 
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
-		const char *bytes = hm_copy_node(check->copy, check->width, node);
+		const char *bytes = hm_segment_copy_node(check->copy, check->width, node);
 		HtEntry before = {0, 0};
 		uint32 offset;
 		uint32 page = hm_node_page(segment, check->width, node, &offset);
@@ -103,8 +103,8 @@ pure_leaf_low(HmCheck *check, uint32 leaf)
 	if (leaf == 0)
 		return check->low;
 	hm_segment_separator(hm_page_segment(check->copy->header), leaf, &node, &separator);
-	low = ht_node_get(hm_copy_node(check->copy, check->width, node), check->width, check->fanout,
-					  separator);
+	low = ht_node_get(hm_segment_copy_node(check->copy, check->width, node), check->width,
+					  check->fanout, separator);
 	return hm_position(check->part, low.key, low.tid);
 }
 

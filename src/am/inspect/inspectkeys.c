@@ -228,7 +228,7 @@ hm_show_nodes(FunctionCallInfo fcinfo, Relation index)
 		hm_show_number(&row, node);
 		hm_show_number(&row, level);
 		hm_show_number(&row, segment->child_region[node]);
-		show_separators(&row, hm_copy_node(copy, width, node), width, segment->fanout);
+		show_separators(&row, hm_segment_copy_node(copy, width, node), width, segment->fanout);
 		hm_show_block(&row, node < segment->bottom_start ?
 								InvalidBlockNumber :
 								hm_segment_auxiliaries(segment)[node - segment->bottom_start]);

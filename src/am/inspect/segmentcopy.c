@@ -63,7 +63,7 @@ hm_segment_copy(Relation index, Buffer header, HtWidth width)
 }
 
 const char *
-hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node)
+hm_segment_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node)
 {
 	uint32 offset;
 	uint32 page = hm_node_page(hm_page_segment(copy->header), width, node, &offset);

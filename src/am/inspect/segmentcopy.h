@@ -29,6 +29,6 @@ typedef struct HmSegmentCopy
 extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth width);
 
 /* A node of a copied segment's key region, in the layout that src/tree reads. */
-extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
+extern const char *hm_segment_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
 
 #endif /* HARMONIA_COPY_H */

@@ -183,11 +183,12 @@ check_included(Relation index, const Oid *ids, int key_count, int count)
 		const HmKeyType *type = hm_field_type_lookup(ids[i]);
 
 		if (type == NULL || !type->returnable)
-			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-							errmsg("access method \"%s\" cannot include type %s", "harmonia",
-								   format_type_be(ids[i])),
-							errhint("Columns of integers, dates, times and other types that "
-									"index-only scans can return can be included.")));
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("access method \"%s\" cannot include type %s", "harmonia",
+							format_type_be(ids[i])),
+					 errhint("Columns of integers, dates, times and other types of at most 64 "
+							 "bits that index-only scans can return can be included.")));
 	}
 	if (count > key_count && bits_of_types(ids, count) > WIDE_BITS)
 		ereport(

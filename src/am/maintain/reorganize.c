@@ -24,7 +24,8 @@
 void
 hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int entries)
 {
-	use->packed += (uint64) entries * LEAF_PARTS / hm_leaf_target(index, ht_leaf_shape_of(leaf));
+	use->packed +=
+		(uint64) entries * LEAF_PARTS / hm_leaf_fill_count(index, ht_leaf_shape_of(leaf));
 }
 
 /*

@@ -15,8 +15,10 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/pg_index.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/clauses.h"
@@ -116,6 +118,38 @@ hm_keeps_order(Relation index, Relation table)
 		return false;
 	note_constraints(index, table, not_null);
 	return fields_keep_order(&fields, index, not_null);
+}
+
+/*
+ * Whether the type of an index's only column has an order, without a look at the index.  There is
+ * no key type if the type is not supported, as in an index that is not built.
+ */
+static bool
+type_is_ordered(Oid family, Oid type_oid)
+{
+	const HmKeyType *type = hm_key_type_lookup(hm_type_id_of_class(family, type_oid));
+
+	return type != NULL && type->ordered;
+}
+
+bool
+hm_may_keep_order(Oid index_oid, int column)
+{
+	Oid table_oid = IndexGetRelation(index_oid, true);
+	Relation table = OidIsValid(table_oid) ? try_relation_open(table_oid, AccessShareLock) : NULL;
+	Relation index = table != NULL ? try_relation_open(index_oid, AccessShareLock) : NULL;
+	bool result = true;
+
+	if (index != NULL && index->rd_rel->relkind == RELKIND_INDEX &&
+		!RELATION_IS_OTHER_TEMP(index) && column <= IndexRelationGetNumberOfKeyAttributes(index))
+		result = hm_is_composite(index) ?
+					 hm_keeps_order(index, table) :
+					 type_is_ordered(index->rd_opfamily[0], index->rd_opcintype[0]);
+	if (index != NULL)
+		relation_close(index, AccessShareLock);
+	if (table != NULL)
+		relation_close(table, AccessShareLock);
+	return result;
 }
 
 /* ----------------------------------------------------------------
@@ -268,20 +302,13 @@ scans_keep_order(Description *description, const IndexOptInfo *info)
 	return result;
 }
 
-/*
- * Whether an index has the order that PostgreSQL believes it has.  The key type of an only column
- * tells, without a look at the index.  There is none if the type is not supported, as in an index
- * that is not built.
- */
+/* Whether an index has the order that PostgreSQL believes it has. */
 static bool
 planner_may_trust(Description *description, const IndexOptInfo *index)
 {
-	const HmKeyType *type;
-
 	if (index->ncolumns > 1)
 		return !index->hypothetical && scans_keep_order(description, index);
-	type = hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]));
-	return type != NULL && type->ordered;
+	return type_is_ordered(index->opfamily[0], index->opcintype[0]);
 }
 
 static void

@@ -16,6 +16,13 @@
  */
 extern bool hm_keeps_order(Relation index, Relation table);
 
+/*
+ * The same for functions that show catalogs, of an index or (column > 0) of one of its columns.
+ * Waits for the locks.  Yes where PostgreSQL's own answer has to do: of an included column, a
+ * partitioned index, an index of another session's temporary table, or one that is gone.
+ */
+extern bool hm_may_keep_order(Oid index_oid, int column);
+
 /* The routines of scans, for one width of keys. */
 extern IndexScanDesc hm_scan_begin(Relation index, int nkeys, int norderbys);
 extern void hm_scan_restart(IndexScanDesc scan, ScanKey keys, int nkeys);
@@ -27,7 +34,7 @@ extern void hm_scan_restore(IndexScanDesc scan);
 
 /* Those of parallel scans (scanparallel.c). */
 extern Size hm_estimate_parallel_scan(HM_ESTIMATE_PARALLEL_PARAMETERS);
-extern void hm_init_parallel_scan(void *target);
+extern void hm_init_parallel_scan(void *at);
 extern void hm_parallel_rescan(IndexScanDesc scan);
 
 /* ----------------------------------------------------------------

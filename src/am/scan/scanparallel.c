@@ -48,9 +48,9 @@ hm_estimate_parallel_scan(HM_ESTIMATE_PARALLEL_PARAMETERS)
 }
 
 void
-hm_init_parallel_scan(void *target)
+hm_init_parallel_scan(void *at)
 {
-	SharedScan *shared = target;
+	SharedScan *shared = at;
 
 	SpinLockInit(&shared->mutex);
 	ConditionVariableInit(&shared->changed);

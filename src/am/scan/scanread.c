@@ -91,7 +91,7 @@ first_range(const HmRanges *ranges, HmPosition position)
  * where the range before ends.  Returns false if there is no such range.
  */
 static bool
-next_target(const HmRanges *ranges, bool backward, HmPosition *position)
+next_wanted(const HmRanges *ranges, bool backward, HmPosition *position)
 {
 	int i = first_range(ranges, *position);
 
@@ -240,24 +240,6 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 	return InvalidBuffer;
 }
 
-/* Whether an entry passes all filters. */
-static bool
-passes_filters(const HmRanges *ranges, HT_KEY key)
-{
-	for (int i = 0; i < ranges->filter_count; i++)
-	{
-		const HmFieldFilter *filter = &ranges->filters[i];
-		HmKey value = key >> filter->field.shift & hm_field_mask(&filter->field);
-		int low = 0, middle, high = filter->count;
-
-		/* The first span that does not end below the value. */
-		HM_BINARY_SEARCH(low, middle, high, filter->spans[middle].high < value);
-		if (low == filter->count || filter->spans[low].low > value)
-			return false;
-	}
-	return true;
-}
-
 /* Leave out the entries that do not pass the filters. */
 static void
 filter_items(const HmRanges *ranges, HmScanPage *page)
@@ -268,7 +250,7 @@ filter_items(const HmRanges *ranges, HmScanPage *page)
 		return;
 	for (int i = 0; i < page->count; i++)
 	{
-		if (passes_filters(ranges, page->items[i].key))
+		if (hm_passes_filters(ranges->filters, ranges->filter_count, page->items[i].key))
 			page->items[kept++] = page->items[i];
 	}
 	page->count = kept;
@@ -423,7 +405,7 @@ hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 	bool try_right = !backward && state->page.valid;
 
 	leave_page(scan);
-	while (next_target(&state->ranges, backward, &position))
+	while (next_wanted(&state->ranges, backward, &position))
 	{
 		Buffer header = InvalidBuffer;
 		Buffer leaf = InvalidBuffer;

@@ -106,12 +106,11 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 
 /*
  * Lock the page that an entry belongs on, and the metapage.  Returns whether there is room for
- * "count" more entries. If not, makes room by a block that the caller owns, unless that is
- * InvalidBlockNumber, and unlocks all.
+ * "count" more entries. If not, unlocks all; and if the caller owns a block, *fresh, makes room by
+ * that, and sets it to InvalidBlockNumber.
  */
 static bool
-lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_block,
-			   HmDirectoryEdit *edit)
+lock_with_room(Relation index, HmPosition low, int count, BlockNumber *fresh, HmDirectoryEdit *edit)
 {
 	HmMeta *meta;
 	BlockNumber block;
@@ -124,8 +123,9 @@ lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_bloc
 	{
 		if (meta->root_count + count <= HM_ROOT_MAX)
 			return true;
-		if (BlockNumberIsValid(fresh_block))
-			directory_deepen(index, edit->meta, fresh_block);
+		if (BlockNumberIsValid(*fresh))
+			directory_deepen(index, edit->meta, *fresh);
+		*fresh = InvalidBlockNumber;
 		UnlockReleaseBuffer(edit->meta);
 		return false;
 	}
@@ -143,8 +143,9 @@ lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_bloc
 		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 						errmsg("directory of index \"%s\" is full", RelationGetRelationName(index)),
 						errhint("REINDEX packs segments and frees room.")));
-	if (BlockNumberIsValid(fresh_block))
-		directory_split(index, edit->meta, block, fresh_block);
+	if (BlockNumberIsValid(*fresh))
+		directory_split(index, edit->meta, block, *fresh);
+	*fresh = InvalidBlockNumber;
 	UnlockReleaseBuffer(edit->meta);
 	return false;
 }
@@ -156,11 +157,16 @@ lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_bloc
 void
 hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *edit)
 {
-	BlockNumber fresh_block = InvalidBlockNumber;
+	BlockNumber fresh = InvalidBlockNumber;
+	bool owned = false;
 
-	while (!lock_with_room(index, low, count, fresh_block, edit))
+	while (!lock_with_room(index, low, count, &fresh, edit))
 	{
-		fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW, InvalidBlockNumber);
+		/* Once a block has been used, there is room unless another backend has taken it. */
+		owned = !owned;
+		if (!owned)
+			continue;
+		fresh = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW, InvalidBlockNumber);
 		HM_FAULT(directory_allocated);
 	}
 }
@@ -272,16 +278,16 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 				   const HmDirectoryEntry *entries, int count)
 {
 	HmMeta *meta = NULL;
-	HmDirectoryEntry *target;
-	uint32 *target_count;
+	HmDirectoryEntry *old;
+	uint32 *old_count;
 	int i;
 	int here = replaced; /* of those, entries on this page */
 	bool leads = false;  /* the entries come before all others */
 
 	if (BufferIsValid(edit->page))
 	{
-		target = hm_page_directory(BufferGetPage(edit->page))->entries;
-		leads = hm_position_cmp(hm_directory_low(&entries[0]), hm_directory_low(&target[0])) < 0;
+		old = hm_page_directory(BufferGetPage(edit->page))->entries;
+		leads = hm_position_cmp(hm_directory_low(&entries[0]), hm_directory_low(&old[0])) < 0;
 	}
 	if (replaced > 0 || leads || !BufferIsValid(edit->page))
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
@@ -311,24 +317,23 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 	{
 		HmDirectory *directory = hm_page_directory(GenericXLogRegisterBuffer(state, edit->page, 0));
 
-		target = directory->entries;
-		target_count = &directory->count;
+		old = directory->entries;
+		old_count = &directory->count;
 	}
 	else
 	{
-		target = meta->root;
-		target_count = &meta->root_count;
+		old = meta->root;
+		old_count = &meta->root_count;
 	}
 
-	i = hm_directory_search(target, (int) *target_count, hm_directory_low(&entries[0]), true);
+	i = hm_directory_search(old, (int) *old_count, hm_directory_low(&entries[0]), true);
 	if (replaced == 0)
 		i++;
-	Assert(replaced == 0 || (i >= 0 && hm_position_cmp(hm_directory_low(&target[i]),
+	Assert(replaced == 0 || (i >= 0 && hm_position_cmp(hm_directory_low(&old[i]),
 													   hm_directory_low(&entries[0])) == 0));
-	memmove(&target[i + count], &target[i + here],
-			(*target_count - i - here) * sizeof(HmDirectoryEntry));
-	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));
-	*target_count += count - here;
+	memmove(&old[i + count], &old[i + here], (*old_count - i - here) * sizeof(HmDirectoryEntry));
+	memcpy(&old[i], entries, count * sizeof(HmDirectoryEntry));
+	*old_count += count - here;
 }
 
 void

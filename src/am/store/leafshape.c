@@ -28,7 +28,7 @@
 #define OWN_STEP_MIN 8
 
 int
-hm_leaf_target(Relation index, HtLeafShape shape)
+hm_leaf_fill_count(Relation index, HtLeafShape shape)
 {
 	return Max(1, ht_leaf_capacity(shape) * hm_fillfactor(index) / 100);
 }
@@ -232,17 +232,17 @@ static uint64
 entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntry *entries,
 			   uint64 n, HT_KEY step)
 {
-	uint64 target = Max(1, ht_leaf_capacity(shape) * percent / 100);
+	uint64 enough = Max(1, ht_leaf_capacity(shape) * percent / 100);
 	uint64 low = 0, middle, end;
 
-	if (n <= target)
+	if (n <= enough)
 	{
 		if (is_wide_enough(shape, high, entries, n, likely_step(entries, n, step)))
 			return n;
 		end = n;
 	}
 	else
-		end = target + 1;
+		end = enough + 1;
 
 	/*
 	 * Count the entries that can be stored; the last of them is the next leaf's, unless the bound
@@ -250,7 +250,7 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 	 */
 	HM_BINARY_SEARCH(low, middle, end, ht_leaf_fits_key(shape, entries[middle].key));
 	if (HM_SOFT_BOUNDS)
-		return Min(low, target);
+		return Min(low, enough);
 	return low == 0 ? 0 : low - 1;
 }
 

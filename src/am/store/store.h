@@ -38,7 +38,7 @@ extern void hm_meta_init(Relation index, Page page);
 extern int hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width,
 								HtEntry *entries);
 
-/* A leaf that this backend has changed (target.c). */
+/* A leaf that this backend has changed (lockleaf.c). */
 typedef struct HmKnownLeaf
 {
 	BlockNumber leaf;
@@ -102,7 +102,7 @@ typedef struct HmCache
  * The backend's copy; read from the metapage if there is none, or if renew is true.  The
  * caller holds no buffer lock: it may have to be read at any time.  The result is valid until the
  * next call that may process invalidation messages, that is, until a lock of a relation is taken, a
- * metapage is read (hm_meta_buffer()), or hm_target_find() is called.
+ * metapage is read (hm_meta_buffer()), or hm_leaf_lock() is called.
  */
 extern HmCache *hm_cache(Relation index, bool renew);
 
@@ -398,7 +398,7 @@ extern void hm_directory_end(HmDirectoryEdit *edit);
  */
 
 /* The number of entries that a build puts on a leaf of a shape, by the index's fill factor. */
-extern int hm_leaf_target(Relation index, HtLeafShape shape);
+extern int hm_leaf_fill_count(Relation index, HtLeafShape shape);
 
 /*
  * What is wrong inside a leaf, as a constant string: its bytes, or a shape that does not suit its

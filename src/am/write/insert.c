@@ -5,7 +5,7 @@
  * Algorithm 1 of the papers: an insert locks the leaf exclusively (the fine lock).  Splits and
  * movement need the segment's header exclusively (the coarse lock).  An insert has its share of
  * that lock while it looks for the leaf; then it verifies that the leaf is the right one
- * (target.c).
+ * (lockleaf.c).
  *
  * If the leaf is full, the insert makes room under the coarse lock (makeroom.c).  With many clients
  * at one leaf, all would meet it full.  So one that has the leaf locked takes the coarse lock at
@@ -33,57 +33,57 @@
 static int64
 slots_wanted(Relation index, Page page, int count, int64 here, int64 n)
 {
-	int target;
+	int enough;
 
 	if (hm_page_has_high(page))
 		return Max(here, 1);
-	target = hm_leaf_target(index, ht_leaf_shape_of(page));
-	return n + Max(0, count - target);
+	enough = hm_leaf_fill_count(index, ht_leaf_shape_of(page));
+	return n + Max(0, count - enough);
 }
 
 /*
- * Insert an entry for which its leaf, the target, has no room: make room, if the header can be
- * locked soon, or use a slot that is left free otherwise.  Releases the target.  Returns 1,
+ * Insert an entry for which its leaf, which is locked, has no room: make room, if the header can be
+ * locked soon, or use a slot that is left free otherwise.  Releases the leaf.  Returns 1,
  * or 0 if neither was possible.
  */
 static int64
-insert_into_full_leaf(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry)
+insert_into_full_leaf(Relation index, HmPart part, HmLockedLeaf *locked, const HtEntry *entry)
 {
 	int64 inserted = 0;
 
-	if (hm_make_room_at(index, part, target, entry, &inserted))
+	if (hm_make_room_at(index, part, locked, entry, &inserted))
 		return inserted;
-	if (ht_leaf_fits(ht_leaf_shape_of(BufferGetPage(target->leaf)), *entry))
-		inserted = hm_insert_into_leaf(index, target->leaf, entry, 1);
-	hm_target_release(target);
+	if (ht_leaf_fits(ht_leaf_shape_of(BufferGetPage(locked->leaf)), *entry))
+		inserted = hm_insert_into_leaf(index, locked->leaf, entry, 1);
+	hm_leaf_release(locked);
 	return inserted;
 }
 
 /*
- * Insert the first of n entries into the target's leaf, if need be in place of entries of dead
- * rows.  Releases the target.  Returns how many were inserted; *here becomes how many of the n
+ * Insert the first of n entries into a locked leaf, if need be in place of entries of dead
+ * rows.  Releases the leaf.  Returns how many were inserted; *here becomes how many of the n
  * belong in this leaf.
  */
 static int64
-insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, const HtEntry *entries,
+insert_at(Relation index, Relation heap, HmPart part, HmLockedLeaf *locked, const HtEntry *entries,
 		  int64 n, bool unchanged, int64 *here)
 {
-	Page page = BufferGetPage(target->leaf);
+	Page page = BufferGetPage(locked->leaf);
 	int count = ht_leaf_count(page);
 	int64 inserted;
 
 	*here = hm_entries_for_leaf(index, page, count, entries, n);
-	inserted = hm_insert_if_room(index, target->leaf, count, entries, *here);
-	if (inserted == 0 && hm_remove_dead(index, heap, target->leaf,
+	inserted = hm_insert_if_room(index, locked->leaf, count, entries, *here);
+	if (inserted == 0 && hm_remove_dead(index, heap, locked->leaf,
 										slots_wanted(index, page, count, *here, n), unchanged))
 	{
 		count = ht_leaf_count(page);
 		*here = hm_entries_for_leaf(index, page, count, entries, n);
-		inserted = hm_insert_if_room(index, target->leaf, count, entries, *here);
+		inserted = hm_insert_if_room(index, locked->leaf, count, entries, *here);
 	}
 	if (inserted == 0 && n == 1)
-		return insert_into_full_leaf(index, part, target, entries);
-	hm_target_release(target);
+		return insert_into_full_leaf(index, part, locked, entries);
+	hm_leaf_release(locked);
 	return inserted;
 }
 
@@ -95,23 +95,23 @@ static int64
 insert_some(Relation index, Relation heap, HmPart part, const HtEntry *entries, int64 n,
 			bool unchanged)
 {
-	HmLeafTarget target;
-	HmTargetResult result = HM_TARGET_LOCKED;
+	HmLockedLeaf locked;
+	HmLockResult result = HM_LEAF_LOCKED;
 	int64 here, inserted;
 
-	if (!hm_target_known(index, part, entries[0], &target))
-		result = hm_target_find(index, part, entries[0], &target);
-	if (result == HM_TARGET_NO_SEGMENT)
+	if (!hm_leaf_lock_known(index, part, entries[0], &locked))
+		result = hm_leaf_lock(index, part, entries[0], &locked);
+	if (result == HM_LEAF_NO_SEGMENT)
 		return hm_create_first_segment(index, part, entries, n);
-	if (result == HM_TARGET_CHANGED)
+	if (result == HM_LEAF_CHANGED)
 		return 0;
-	if (n == 1 && hm_add_to_leaf(index, target.leaf, entries[0]))
+	if (n == 1 && hm_add_to_leaf(index, locked.leaf, entries[0]))
 	{
-		hm_target_release(&target);
+		hm_leaf_release(&locked);
 		return 1;
 	}
 
-	inserted = insert_at(index, heap, part, &target, entries, n, unchanged, &here);
+	inserted = insert_at(index, heap, part, &locked, entries, n, unchanged, &here);
 	if (inserted == n)
 		return inserted;
 	HM_FAULT(batch_leaf_done);

@@ -8,7 +8,7 @@
 #include "am/write/write.h"
 
 /* ----------------------------------------------------------------
- *		The leaf to be changed (target.c)
+ *		The leaf to be changed (lockleaf.c)
  * ----------------------------------------------------------------
  */
 
@@ -17,47 +17,46 @@
  * segment's header pinned.  Until the leaf is unlocked, the entry may be inserted: the segment
  * is alive, and a mover waits for the leaf.
  */
-typedef struct HmLeafTarget
+typedef struct HmLockedLeaf
 {
 	Buffer header;
 	Buffer leaf;
 	uint64 stamp;  /* of the segment */
 	HtWidth width; /* of the index's keys */
-} HmLeafTarget;
+} HmLockedLeaf;
 
-extern void hm_target_release(HmLeafTarget *target);
+extern void hm_leaf_release(HmLockedLeaf *locked);
 
 /*
  * Lock the leaf in which an entry belongs, if this backend remembers it.  The caller holds no
  * buffer lock.
  */
-extern bool hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target);
+extern bool hm_leaf_lock_known(Relation index, HmPart part, HtEntry entry, HmLockedLeaf *locked);
 
-typedef enum HmTargetResult
+typedef enum HmLockResult
 {
-	HM_TARGET_LOCKED,
-	HM_TARGET_CHANGED,   /* the leaf was split, or its segment moved, before it could be locked: try
+	HM_LEAF_LOCKED,
+	HM_LEAF_CHANGED,   /* the leaf was split, or its segment moved, before it could be locked: try
 						  * again; nothing is locked */
-	HM_TARGET_NO_SEGMENT /* the part has no segment yet */
-} HmTargetResult;
+	HM_LEAF_NO_SEGMENT /* the part has no segment yet */
+} HmLockResult;
 
 /*
  * Find the leaf in which an entry belongs, lock it and remember it.  Waits while its segment is
- * being moved.  If the result is HM_TARGET_CHANGED, which damage explains too, the caller must
+ * being moved.  If the result is HM_LEAF_CHANGED, which damage explains too, the caller must
  * not try for ever.  The caller holds no buffer lock and no allocation lock.
  * Errors: index_corrupted.
  */
-extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
-									 HmLeafTarget *target);
+extern HmLockResult hm_leaf_lock(Relation index, HmPart part, HtEntry entry, HmLockedLeaf *locked);
 
 /* Lock a buffer exclusively if that is possible within some microseconds. */
 extern bool hm_lock_soon(Buffer buffer);
 
 /*
- * Lock the header of the target's segment exclusively, too, if that is possible within some
+ * Lock the header of the leaf's segment exclusively, too, if that is possible within some
  * microseconds.  It is against the order of locks, and so must not wait for longer, nor sleep.
  */
-extern bool hm_target_lock_header(HmLeafTarget *target);
+extern bool hm_leaf_lock_header(HmLockedLeaf *locked);
 
 /* ----------------------------------------------------------------
  *		Entries of one leaf (leafentries.c)
@@ -288,12 +287,12 @@ extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KE
 extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
 
 /*
- * The same for one entry for which a target has no room.  Only what has to be is done with the
+ * The same for one entry for which a locked leaf has no room.  Only what has to be is done with the
  * header locked, so that writers of other leaves wait for less time.  Returns false, and does
  * nothing, if the header is not to be had within some microseconds or the segment is being moved;
- * otherwise it releases the target and sets *inserted.
+ * otherwise it releases the leaf and sets *inserted.
  */
-extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
+extern bool hm_make_room_at(Relation index, HmPart part, HmLockedLeaf *locked, const HtEntry *entry,
 							int64 *inserted);
 
 /* ----------------------------------------------------------------

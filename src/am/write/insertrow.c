@@ -3,10 +3,10 @@
  *		aminsert: the entry of one row of a table.
  *
  * The way of an insert: here the row's values become a key.  If the statement is large, the entry
- * waits with others (statement.c, batch.c).  insert.c inserts sorted entries, one or many: target.c
- * finds and locks the leaf, leafentries.c changes it; if it is full, makeroom.c has it split
- * (split.c), or its segment moved (movement.c) or followed by another one (newsegment.c).  What is
- * changed is logged by store/wal.c.
+ * waits with others (statement.c, batch.c).  insert.c inserts sorted entries, one or many:
+ * lockleaf.c finds and locks the leaf, leafentries.c changes it; if it is full, makeroom.c has it
+ * split (split.c), or its segment moved (movement.c) or followed by another one (newsegment.c).
+ * What is changed is logged by store/wal.c.
  */
 #include "postgres.h"
 

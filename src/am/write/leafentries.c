@@ -59,7 +59,7 @@ hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 {
 	HtEntry greatest;
 	HtLeafShape shape = ht_leaf_shape_of(page);
-	int enough = hm_leaf_target(index, shape);
+	int enough = hm_leaf_fill_count(index, shape);
 
 	if (!ht_leaf_fits_key(shape, entry.key))
 	{
@@ -132,7 +132,7 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 	 * Fill the last leaf as full as a build does, no further, so that the other entries
 	 * can be appended.  Those below its greatest entry have no other place.
 	 */
-	free_slots = hm_leaf_target(index, shape) - count;
+	free_slots = hm_leaf_fill_count(index, shape) - count;
 	if (free_slots <= 0 && n > 1 && hm_leaf_greatest(page, &greatest))
 	{
 		free_slots = ht_leaf_capacity(shape) - count;
@@ -262,7 +262,7 @@ hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry)
 	{
 		HtLeafShape shape = ht_leaf_shape_of(page);
 
-		end = (hm_leaf_target(index, shape) - 1) / ht_leaf_slots(shape);
+		end = (hm_leaf_fill_count(index, shape) - 1) / ht_leaf_slots(shape);
 	}
 
 	START_CRIT_SECTION();

@@ -57,7 +57,7 @@ lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool b
 
 	for (int attempt = 0; batch && attempt < LEAF_ATTEMPTS; attempt++)
 	{
-		HmLeafTarget target;
+		HmLockedLeaf locked;
 
 		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
 		if (!BufferIsValid(header))
@@ -71,15 +71,15 @@ lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool b
 		ReleaseBuffer(*leaf);
 		UnlockReleaseBuffer(header);
 
-		if (!hm_target_known(index, part, entry, &target) &&
-			hm_target_find(index, part, entry, &target) != HM_TARGET_LOCKED)
+		if (!hm_leaf_lock_known(index, part, entry, &locked) &&
+			hm_leaf_lock(index, part, entry, &locked) != HM_LEAF_LOCKED)
 			continue;
-		if (hm_target_lock_header(&target))
+		if (hm_leaf_lock_header(&locked))
 		{
-			*leaf = target.leaf;
-			return target.header;
+			*leaf = locked.leaf;
+			return locked.header;
 		}
-		hm_target_release(&target);
+		hm_leaf_release(&locked);
 	}
 
 	header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
@@ -108,19 +108,19 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 }
 
 bool
-hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
+hm_make_room_at(Relation index, HmPart part, HmLockedLeaf *locked, const HtEntry *entry,
 				int64 *inserted)
 {
 	HmSplit split;
 	HmSplitRest rest;
 
-	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
+	if (!hm_segment_is_open(BufferGetPage(locked->header), locked->stamp))
 		return false;
-	hm_plan_split(index, target->width, target->leaf, entry, 1, &split);
+	hm_plan_split(index, locked->width, locked->leaf, entry, 1, &split);
 	HM_FAULT(split_planned);
-	if (!hm_target_lock_header(target))
+	if (!hm_leaf_lock_header(locked))
 		return false;
-	*inserted = hm_split(index, target->header, hm_mover_is_possible(index), &split, &rest);
+	*inserted = hm_split(index, locked->header, hm_mover_is_possible(index), &split, &rest);
 	finish_split(index, part, &rest, entry, 1, inserted);
 	return true;
 }

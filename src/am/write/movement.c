@@ -15,7 +15,7 @@
  *		moves.  If the mover dies, by error or crash, the lock is free and the next writer removes
  *		the flag.
  *	4.	Catch up once more.  No other backend can change the leaves now: one that had a leaf locked
- *		when the flag was set has let go of it before it is looked at here (target.c).
+ *		when the flag was set has let go of it before it is looked at here (lockleaf.c).
  *	5.	In one WAL record, point the directory to the new segments and mark the old
  *		header dead.
  *	6.	Add the old extents to the list of free ones.  After a crash before that, they
@@ -178,7 +178,7 @@ follow_writers(HmMove *move)
 	for (int round = 0; round < MOVE_ROUNDS && changed > MOVE_NEAR_ENOUGH; round++)
 	{
 		HM_FAULT(move_following);
-		if (!hm_copy_catch_up(move, false, &changed))
+		if (!hm_move_catch_up(move, false, &changed))
 			return false;
 	}
 	HM_FAULT(move_followed);
@@ -267,9 +267,9 @@ move_replace(HmMove *move, bool marked)
 
 	if (!marked)
 		marked = follow_writers(move) && move_mark(move);
-	if (marked && hm_copy_catch_up(move, true, &changed))
+	if (marked && hm_move_catch_up(move, true, &changed))
 		result = MOVE_DONE;
-	extents = hm_copy_extents(move, &extent_count);
+	extents = hm_move_extents(move, &extent_count);
 	if (result == MOVE_DONE)
 	{
 		HM_FAULT(move_complete);
@@ -301,7 +301,7 @@ move_try(HmMove *move, bool marked)
 		return MOVE_REFUSED;
 	if (marked && !move_mark(move))
 		return MOVE_AGAIN;
-	hm_copy_plan(move);
+	hm_move_plan(move);
 	HM_FAULT(move_read);
 	if (move->mode == HM_MOVE_IF_SMALLER && !move->shadowed && move->new_leaves >= move->leaf_count)
 	{
@@ -311,7 +311,7 @@ move_try(HmMove *move, bool marked)
 	}
 
 	hm_allocation_lock(move->index);
-	hm_copy_write(move);
+	hm_move_write(move);
 	HM_FAULT(move_copied);
 	result = move_replace(move, marked);
 	hm_allocation_unlock(move->index);

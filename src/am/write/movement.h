@@ -63,10 +63,10 @@ typedef struct HmMove
  * movement locks, and no buffer lock; so do the callers of the other functions.
  * Errors: index_corrupted.
  */
-extern void hm_copy_plan(HmMove *move);
+extern void hm_move_plan(HmMove *move);
 
 /* Write the new segments.  The caller holds the allocation lock as well. */
-extern void hm_copy_write(HmMove *move);
+extern void hm_move_write(HmMove *move);
 
 /*
  * Read the leaves that have changed since they were last read, and change the new segments to
@@ -75,10 +75,10 @@ extern void hm_copy_write(HmMove *move);
  * if a new segment has no place for an entry; the copy is then of no use.  The caller holds the
  * allocation lock as well. Errors: index_corrupted.
  */
-extern bool hm_copy_catch_up(HmMove *move, bool marked, uint32 *changed);
+extern bool hm_move_catch_up(HmMove *move, bool marked, uint32 *changed);
 
 /* All extents of the new segments, palloc'd, and their number. */
-extern HmExtent *hm_copy_extents(HmMove *move, int *count);
+extern HmExtent *hm_move_extents(HmMove *move, int *count);
 
 /* Copy the extents that a header, locked by the caller, lists.  Returns their number. */
 extern int hm_segment_extents(Buffer header, HmExtent *extents);

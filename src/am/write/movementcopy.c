@@ -222,7 +222,7 @@ fill_percent(const HmMove *move)
 }
 
 void
-hm_copy_plan(HmMove *move)
+hm_move_plan(HmMove *move)
 {
 	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, 0);
 	int packed = hm_fillfactor(move->index);
@@ -296,7 +296,7 @@ copy_blocks(const HmMove *move)
 }
 
 void
-hm_copy_write(HmMove *move)
+hm_move_write(HmMove *move)
 {
 	int fanout = hm_cache(move->index, false)->fanout;
 	uint32 leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move));
@@ -567,7 +567,7 @@ catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedL
 }
 
 bool
-hm_copy_catch_up(HmMove *move, bool marked, uint32 *changed)
+hm_move_catch_up(HmMove *move, bool marked, uint32 *changed)
 {
 	HmCopiedLeaf *old = move->leaves;
 	HmCopiedLeaf *end = old + move->leaf_count;
@@ -596,7 +596,7 @@ hm_segment_extents(Buffer header, HmExtent *extents)
 }
 
 HmExtent *
-hm_copy_extents(HmMove *move, int *count)
+hm_move_extents(HmMove *move, int *count)
 {
 	HmExtent *result = palloc(move->copy_count * HM_SEGMENT_MAX_EXTENTS * sizeof(HmExtent));
 

@@ -356,7 +356,7 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	tid_bytes =
 		Max(hm_tid_bytes(old, (uint64) count), hm_tid_bytes(split->coming, (uint64) split->merged));
 	shape.tid_bytes = (uint8) Max(shape.tid_bytes, tid_bytes);
-	most = Max(2 * hm_leaf_target(index, shape), ht_leaf_capacity(shape));
+	most = Max(2 * hm_leaf_fill_count(index, shape), ht_leaf_capacity(shape));
 	split->count = hm_merge_entries(old, count, split->coming, &split->merged, Max(most, count + 1),
 									split->entries);
 	split->step = hm_key_step(split->entries, (uint64) split->count);

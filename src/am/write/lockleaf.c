@@ -1,5 +1,5 @@
 /*
- * target.c
+ * lockleaf.c
  *		Finding the leaf in which an entry belongs, to change it; and remembering it.
  *
  * A writer does not hold its segment's header while it waits for a leaf and changes it.
@@ -182,9 +182,9 @@ begin_to_remember(Relation index)
 	index->rd_amcache = cache;
 }
 
-/* Remember the target's leaf, which is locked, if there is room for that. */
+/* Remember a locked leaf, if there is room for that. */
 static void
-remember(Relation index, HmPart part, const HmLeafTarget *target)
+remember(Relation index, HmPart part, const HmLockedLeaf *locked)
 {
 	HmCache *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf now;
@@ -193,12 +193,12 @@ remember(Relation index, HmPart part, const HmLeafTarget *target)
 
 	if (cache == NULL || !cache->remembers)
 		return;
-	now.leaf = BufferGetBlockNumber(target->leaf);
-	now.header = BufferGetBlockNumber(target->header);
-	now.stamp = target->stamp;
+	now.leaf = BufferGetBlockNumber(locked->leaf);
+	now.header = BufferGetBlockNumber(locked->header);
+	now.stamp = locked->stamp;
 	now.part = part;
-	now.low = hm_leaf_low(BufferGetPage(target->leaf));
-	now.high = hm_leaf_end(BufferGetPage(target->leaf));
+	now.low = hm_leaf_low(BufferGetPage(locked->leaf));
+	now.high = hm_leaf_end(BufferGetPage(locked->leaf));
 
 	place = forget_beside(cache, &now);
 	number = cache->known_count;
@@ -276,14 +276,14 @@ lock_leaf(Buffer leaf)
 }
 
 void
-hm_target_release(HmLeafTarget *target)
+hm_leaf_release(HmLockedLeaf *locked)
 {
-	UnlockReleaseBuffer(target->leaf);
-	ReleaseBuffer(target->header);
+	UnlockReleaseBuffer(locked->leaf);
+	ReleaseBuffer(locked->header);
 }
 
 bool
-hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
+hm_leaf_lock_known(Relation index, HmPart part, HtEntry entry, HmLockedLeaf *locked)
 {
 	HmCache *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf *known;
@@ -295,15 +295,15 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target
 	if (known == NULL)
 		return false;
 
-	target->width = cache->width;
-	target->stamp = known->stamp;
-	target->header = ReadBuffer(index, known->header);
-	target->leaf = ReadBuffer(index, known->leaf);
+	locked->width = cache->width;
+	locked->stamp = known->stamp;
+	locked->header = ReadBuffer(index, known->header);
+	locked->leaf = ReadBuffer(index, known->leaf);
 	HM_FAULT(insert_leaf_known);
-	lock_leaf(target->leaf);
-	page = BufferGetPage(target->leaf);
-	if (is_leaf_of(page, part, target->stamp) &&
-		hm_segment_is_open(BufferGetPage(target->header), target->stamp) &&
+	lock_leaf(locked->leaf);
+	page = BufferGetPage(locked->leaf);
+	if (is_leaf_of(page, part, locked->stamp) &&
+		hm_segment_is_open(BufferGetPage(locked->header), locked->stamp) &&
 		ht_entry_cmp(known->low, hm_leaf_low(page)) == 0)
 	{
 		if (is_within(page, entry))
@@ -312,43 +312,43 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target
 	}
 	else
 		forget(cache, known);
-	hm_target_release(target);
+	hm_leaf_release(locked);
 	return false;
 }
 
-HmTargetResult
-hm_target_find(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
+HmLockResult
+hm_leaf_lock(Relation index, HmPart part, HtEntry entry, HmLockedLeaf *locked)
 {
 	HmPosition position = hm_position(part, entry.key, entry.tid);
 	Page page;
 
 	begin_to_remember(index);
-	target->width = hm_key_width(index);
-	target->header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
-	if (!BufferIsValid(target->header))
-		return HM_TARGET_NO_SEGMENT;
-	target->stamp = hm_page_segment(BufferGetPage(target->header))->stamp;
-	target->leaf = hm_segment_descend(index, target->header, target->width, entry, false, NULL);
-	LockBuffer(target->header, BUFFER_LOCK_UNLOCK);
+	locked->width = hm_key_width(index);
+	locked->header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
+	if (!BufferIsValid(locked->header))
+		return HM_LEAF_NO_SEGMENT;
+	locked->stamp = hm_page_segment(BufferGetPage(locked->header))->stamp;
+	locked->leaf = hm_segment_descend(index, locked->header, locked->width, entry, false, NULL);
+	LockBuffer(locked->header, BUFFER_LOCK_UNLOCK);
 	HM_FAULT(insert_leaf_found);
-	lock_leaf(target->leaf);
+	lock_leaf(locked->leaf);
 
-	page = BufferGetPage(target->leaf);
-	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
+	page = BufferGetPage(locked->leaf);
+	if (!hm_segment_is_open(BufferGetPage(locked->header), locked->stamp))
 	{
-		hm_target_release(target);
-		return HM_TARGET_CHANGED;
+		hm_leaf_release(locked);
+		return HM_LEAF_CHANGED;
 	}
 
 	/* Leaves of a segment stay leaves as long as it lives. */
-	hm_page_check(index, target->leaf, HM_PAGE_LEAF);
-	if (!is_leaf_of(page, part, target->stamp) || !is_within(page, entry))
+	hm_page_check(index, locked->leaf, HM_PAGE_LEAF);
+	if (!is_leaf_of(page, part, locked->stamp) || !is_within(page, entry))
 	{
-		hm_target_release(target);
-		return HM_TARGET_CHANGED;
+		hm_leaf_release(locked);
+		return HM_LEAF_CHANGED;
 	}
-	remember(index, part, target);
-	return HM_TARGET_LOCKED;
+	remember(index, part, locked);
+	return HM_LEAF_LOCKED;
 }
 
 bool
@@ -358,14 +358,14 @@ hm_lock_soon(Buffer buffer)
 }
 
 bool
-hm_target_lock_header(HmLeafTarget *target)
+hm_leaf_lock_header(HmLockedLeaf *locked)
 {
-	if (!hm_lock_soon(target->header))
+	if (!hm_lock_soon(locked->header))
 		return false;
 
 	/* A mover that has set its flag meanwhile waits for the leaf, or will. */
-	if (hm_segment_is_open(BufferGetPage(target->header), target->stamp))
+	if (hm_segment_is_open(BufferGetPage(locked->header), locked->stamp))
 		return true;
-	LockBuffer(target->header, BUFFER_LOCK_UNLOCK);
+	LockBuffer(locked->header, BUFFER_LOCK_UNLOCK);
 	return false;
 }
