@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "access/stratnum.h"
 #include "miscadmin.h"
 #include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
@@ -81,14 +82,13 @@ index_of_target(List *targets, const RelOptInfo *table)
 	return NULL;
 }
 
-/* Whether a column of any index of a table is one of those that make the keys in this index. */
+/* Whether a column of any index of a table is one of the first columns of this one. */
 static bool
-is_key_column(const IndexOptInfo *index, const JoinKeys *keys, const IndexOptInfo *other,
-			  int column)
+is_among_first(const IndexOptInfo *index, int count, const IndexOptInfo *other, int column)
 {
 	const Expr *expr = list_nth_node(TargetEntry, other->indextlist, column)->expr;
 
-	for (int i = 0; i < list_length(keys->exprs); i++)
+	for (int i = 0; i < count; i++)
 	{
 		if (equal(expr, list_nth_node(TargetEntry, index->indextlist, i)->expr))
 			return true;
@@ -101,10 +101,16 @@ static bool
 finds_one(List *targets, const JoinKeys *keys)
 {
 	const HmTarget *target = linitial(targets);
+	int equal = 0; /* first columns that have a value; a range of the next one may follow */
 	ListCell *cell;
 
-	if (!keys->equal)
-		return false;
+	foreach (cell, keys->keys)
+	{
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber)
+			equal = Max(equal, key->column + 1);
+	}
 	foreach (cell, target->rel->indexlist)
 	{
 		const IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -112,7 +118,7 @@ finds_one(List *targets, const JoinKeys *keys)
 
 		if (!index->unique || !index->immediate || (index->indpred != NIL && !index->predOK))
 			continue;
-		while (found < index->nkeycolumns && is_key_column(target->index, keys, index, found))
+		while (found < index->nkeycolumns && is_among_first(target->index, equal, index, found))
 			found++;
 		if (found == index->nkeycolumns)
 			return true;
@@ -156,7 +162,6 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 
 	if (hm_is_union_all(root, inner))
 		return hits_in_children(root, inner, targets, clauses, probes);
-	selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	if (keys->equal && !distinct)
 	{
 		SpecialJoinInfo inner_join = *extra->sjinfo;
@@ -323,7 +328,8 @@ has_no_more_keys(const IndexPath *scan, List *targets, const JoinKeys *keys)
 		return false;
 	foreach (cell, scan->indexclauses)
 	{
-		if (!is_key_column(index, keys, scan->indexinfo, lfirst_node(IndexClause, cell)->indexcol))
+		if (!is_among_first(index, list_length(keys->exprs), scan->indexinfo,
+							lfirst_node(IndexClause, cell)->indexcol))
 			return false;
 	}
 	return true;
