@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compares the statements of bench/etl.sql, of kinds that people run on the tables of a shop, its events and
-# its sensors: on btree indexes, with harmonia indexes in place of the secondary ones and beside the primary keys, with the
-# best plan that can be forced there, and in DuckDB with one thread.  Processor time of the backend; for
+# its sensors: on btree indexes, with harmonia indexes in place of the secondary ones and beside the primary keys, with
+# the best plan that can be forced there, and in DuckDB with one thread.  Processor time of the backend; for
 # DuckDB the time that passes.  Answers are compared.
 #
 # usage: bench/etl.sh [SECTION...]
@@ -164,7 +164,7 @@ compare_with_duckdb() {
 
 section_statements() {
 	local line name='' statement=''
-	open_sessions max_parallel_workers_per_gather=0
+	open_sessions max_parallel_workers_per_gather=0 "work_mem='256MB'"
 	[ -v duckdb ] || start_duckdb
 	while IFS= read -r line; do
 		if [[ $line == '-- '*': '* ]]; then
