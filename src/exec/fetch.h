@@ -1,7 +1,7 @@
 /*
  * fetch.h
- *		The state of a fetch, and what fetch.c, fetch_match.c, fetch_heap.c and fetch_map.c offer
- *		to one another.
+ *		The state of a fetch, and what fetch.c, fetch_portion.c, fetch_match.c, fetch_heap.c and
+ *		fetch_map.c offer to one another.
  */
 #ifndef HARMONIA_EXEC_FETCH_H
 #define HARMONIA_EXEC_FETCH_H
@@ -183,6 +183,22 @@ extern bool hm_fetch_has_key(HmFetch *fetch, uint32 probe);
 
 /* The same for the value of the tuple's key. */
 extern bool hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null);
+
+/* ----------------------------------------------------------------
+ *		Portions (fetch_portion.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Read the next portion; false if there are no more hits.  Hits that have to be fetched
+ * from the heap are sorted into heap order.  Their keys, if keys are wanted, are of no use then.
+ */
+extern bool hm_portion_read(HmFetch *fetch);
+
+extern void hm_portion_drop(HmFetch *fetch);
+
+/* Give hints for the entries of the dead rows that were noted. */
+extern void hm_fetch_give_hints(HmFetch *fetch);
 
 /* ----------------------------------------------------------------
  *		Heap pages (fetch_heap.c)

@@ -1,7 +1,7 @@
 /*
  * lookup_join_plan.h
- *		What lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c offer to one
- *		another, and to partitioned_scan_plan.c and src/foreign.
+ *		What lookup_join_keys.c, lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c
+ *		offer to one another, and to partitioned_scan_plan.c and src/foreign.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
@@ -102,6 +102,14 @@ extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inne
 
 /* Whether a join or its inner side has a one-time filter.  Only a lookup join evaluates these. */
 extern bool hm_has_one_time_filter(RelOptInfo *inner, JoinPathExtraData *extra);
+
+/*
+ * Collect the key clauses of a join for an index.  Returns whether they limit the keys of each
+ * probe: by equality, or from below and from above.
+ */
+extern bool hm_join_match_keys(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+							   JoinType type, RelOptInfo *joinrel, List *restrictions,
+							   JoinKeys *keys);
 
 /* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
 extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);
