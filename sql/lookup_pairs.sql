@@ -76,6 +76,8 @@ SELECT * FROM compare_lists(
 	'SELECT n FROM t WHERE (a, c) IN (' || list(100, '(%1$s, %3$s)') || ')',
 	'SELECT n FROM plain WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')',
 	'SELECT n FROM t WHERE a = 3 AND b = 4 OR ' || list(100, '(a = %s AND b >= %s)', ' OR '),
+	'SELECT n FROM t WHERE a = 5::bigint AND b = 1 OR ' || list(100, '(a < %s AND b = %s)', ' OR '),
+	'SELECT n FROM t WHERE a < 5 AND b = 1 OR ' || list(100, '(a = %s::bigint AND b = %s)', ' OR '),
 	'SELECT n FROM t WHERE a = 3 OR ' || list(100, '(a = %s AND b = %s)', ' OR '),
 	'SELECT n FROM t WHERE (a, b) IN (' || list(100, '(%s, c + %s)') || ')',
 	'SELECT n FROM (SELECT a, b, max(n) AS n FROM t GROUP BY a, b) q WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')',
@@ -87,6 +89,21 @@ CALL use_lookups(false);
 SELECT bool_or(p ~ 'VALUES') AS joined FROM plan('SELECT n FROM t WHERE (a, b) IN (' || list(100, '(%s, %s)') || ') FOR UPDATE') p;
 SELECT bool_or(p ~ 'VALUES') AS joined FROM plan('DELETE FROM t WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')') p;
 SELECT line FROM explained('SELECT n FROM t WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')') line WHERE line !~ 'Memory';
+
+-- A cursor's rows can be changed, so its plan remains a scan
+SELECT format('DECLARE c CURSOR FOR SELECT n FROM t WHERE (a, b) IN (%s)', list(100, '(%s, %s)')) AS declare \gset
+:declare;
+MOVE c;
+UPDATE t SET n = n WHERE CURRENT OF c RETURNING 'changed';
+SELECT format('DECLARE d CURSOR FOR SELECT count(*) FROM t WHERE (a, b) IN (%s)', list(100, '(%s, %s)')) AS declare \gset
+:declare;
+FETCH d;
+-- The same for NOT IN
+CREATE TABLE numbers (n int NOT NULL);
+CREATE INDEX ON numbers USING harmonia (n);
+DECLARE e CURSOR FOR SELECT n FROM t WHERE a NOT IN (SELECT n FROM numbers);
+MOVE e;
+UPDATE t SET n = n WHERE CURRENT OF e RETURNING 'changed';
 
 -- Parameters, in a plan of their own and in one for all
 SELECT format('PREPARE rows (int, bigint) AS SELECT count(*), sum(n) FROM t WHERE (a, b) IN (%s)', list(100, '(%s, %s)', extra => ', ($1, $2), ($2::int, $1)')) AS prepare \gset

@@ -5,7 +5,7 @@ both_widths = \
 	am/inspect/checkextents am/inspect/checkindex am/inspect/checkinner am/inspect/checkpage \
 	am/inspect/checksegment am/inspect/inspectkeys am/inspect/segmentcopy \
 	am/maintain/reorganize am/maintain/vacuum \
-	am/scan/scan am/scan/scanread am/scan/spans am/scan/valuesort \
+	am/scan/firstkeys am/scan/scan am/scan/scanread am/scan/spans am/scan/valuesort \
 	am/store/directory am/store/directorychange am/store/leafshape am/store/reader am/store/segmentimage \
 	am/write/deadentries am/write/growth am/write/hints am/write/insert am/write/insertrow \
 	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingflag \

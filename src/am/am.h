@@ -444,6 +444,13 @@ extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path, d
 							 double *correlation, double *pages);
 
 /*
+ * The share of an index's entries before which, in key order, is one with another value of the
+ * first column; less than 0 if that is not known.  It is that of a sample of leaves, of which at
+ * most 33 blocks are read.  The caller has locked the index, and holds no buffer lock.
+ */
+extern double hm_first_keys_share(Relation index);
+
+/*
  * Register the reloptions (options.c), install the hooks and callbacks and define the GUCs
  * (statement.c, moverrequest.c), register the callback that truncates (truncate.c).  Call each
  * once, from _PG_init.

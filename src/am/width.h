@@ -151,6 +151,7 @@
 #define hm_delete_dead HT_KEYED(hm_delete_dead)
 #define hm_scan_begin HT_KEYED(hm_scan_begin)
 #define hm_scan_restart HT_KEYED(hm_scan_restart)
+#define hm_sample_first_keys HT_KEYED(hm_sample_first_keys)
 #define hm_scan_next HT_KEYED(hm_scan_next)
 #define hm_scan_bitmap HT_KEYED(hm_scan_bitmap)
 #define hm_scan_end HT_KEYED(hm_scan_end)

@@ -22,6 +22,18 @@ static join_search_hook_type next_join_search_hook = NULL;
 #endif
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
+/*
+ * Whether rows of a cursor may be changed with WHERE CURRENT OF, for which its plan has to do no
+ * more than scan their table.
+ */
+static bool
+may_be_changed_by_cursor(const Query *query, int options)
+{
+	return (options & CURSOR_OPT_FAST_PLAN) != 0 && !query->hasAggs && query->groupClause == NIL &&
+		   query->jointree != NULL && list_length(query->jointree->fromlist) == 1 &&
+		   IsA(linitial(query->jointree->fromlist), RangeTblRef);
+}
+
 /* Planning may evaluate functions, whose queries are planned meanwhile. */
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
@@ -30,7 +42,7 @@ plan_query(HM_PLANNER_PARAMETERS)
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
-	if (hm_enable_lookup_join)
+	if (hm_enable_lookup_join && !may_be_changed_by_cursor(parse, options))
 	{
 		hm_rewrite_not_in(parse);
 		hm_rewrite_row_lists(parse);
@@ -151,4 +163,5 @@ hm_exec_init(void)
 #endif
 	next_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = create_upper_paths;
+	hm_distinct_stats_init();
 }

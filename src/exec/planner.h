@@ -225,6 +225,9 @@ extern bool hm_is_for_cursor;
 /* Define the GUCs; call once. */
 extern void hm_settings_init(void);
 
+/* Install the hook that tells numbers of values (distinct_stats.c); call once. */
+extern void hm_distinct_stats_init(void);
+
 /*
  * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all
  * paths of a query level have been chosen.

@@ -123,6 +123,20 @@ find_column(RowList *list, const ListColumn *column)
 	return list->count++;
 }
 
+/* Whether two operators are the equality of one operator family, for different types. */
+static bool
+are_same_equality(Oid one, Oid other)
+{
+	ListCell *cell;
+
+	foreach (cell, get_mergejoin_opfamilies(one))
+	{
+		if (get_op_opfamily_strategy(other, lfirst_oid(cell)) == BTEqualStrategyNumber)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Give a column's values the type of another one, if that is wider.  Returns false if the operators
  * do not agree.  Casts of dates and times may fail, so their types have to be the same.
@@ -134,6 +148,8 @@ widen(ListColumn *column, const ListColumn *other)
 		return column->operator== other->operator;
 	if (TypeCategory(column->type) != TYPCATEGORY_NUMERIC ||
 		TypeCategory(other->type) != TYPCATEGORY_NUMERIC)
+		return false;
+	if (!are_same_equality(column->operator, other->operator))
 		return false;
 	if (!can_coerce_type(1, &column->type, &other->type, COERCION_IMPLICIT))
 		return can_coerce_type(1, &other->type, &column->type, COERCION_IMPLICIT);

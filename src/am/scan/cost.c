@@ -22,7 +22,10 @@
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
-#include "am/am.h"
+#include "am/scan/scan.h"
+#include "am/width.h"
+
+HM_BOTH_WIDTHS(hm_sample_first_keys);
 
 /*
  * The estimate charges CPU time for each page above the leaves that a descent reads; it
@@ -133,4 +136,10 @@ hm_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *st
 	else
 		btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
 					   pages);
+}
+
+double
+hm_first_keys_share(Relation index)
+{
+	return HM_FOR_INDEX(index, hm_sample_first_keys)(index);
 }

@@ -32,6 +32,9 @@ extern void hm_scan_end(IndexScanDesc scan);
 extern void hm_scan_mark(IndexScanDesc scan);
 extern void hm_scan_restore(IndexScanDesc scan);
 
+/* hm_first_keys_share(), for one width of keys (firstkeys.c). */
+extern double hm_sample_first_keys(Relation index);
+
 /* Those of parallel scans (scanparallel.c). */
 extern Size hm_estimate_parallel_scan(HM_ESTIMATE_PARALLEL_PARAMETERS);
 extern void hm_init_parallel_scan(void *at);
