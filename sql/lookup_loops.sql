@@ -29,7 +29,7 @@ CREATE INDEX orders_d ON orders USING harmonia (d, line);
 CREATE UNIQUE INDEX orders_b ON orders (o, line);
 -- What ANALYZE finds in large tables, where equal keys are neighbours
 ALTER TABLE orders ALTER o SET (n_distinct = 1800);
-SELECT format('VACUUM ANALYZE %I', relname) FROM pg_class WHERE relnamespace = 'lookup_loops'::regnamespace AND relkind = 'r' \gexec
+SELECT format('VACUUM ANALYZE %I', relname) FROM pg_class WHERE relnamespace = 'lookup_loops'::regnamespace AND relkind = 'r' ORDER BY relname \gexec
 
 CREATE FUNCTION chosen(VARIADIC queries text[]) RETURNS TABLE (random_page_cost text, nodes text, query text) LANGUAGE plpgsql AS $$
 BEGIN
