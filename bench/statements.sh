@@ -48,7 +48,6 @@ replace_secondary_indexes() {
 # open_sessions [SETTING...]: sessions btree, harmonia and forced, with these settings.
 open_sessions() {
 	local setting statements=''
-	options=
 	for setting in "$@"; do
 		statements+="SET $setting;"
 	done
