@@ -81,11 +81,6 @@ check_order(Relation index, int column)
 static IndexBuildResult *
 handler_build(Relation heap, Relation index, IndexInfo *info)
 {
-	if (info->ii_ExclusionOps != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support exclusion constraints", "harmonia"),
-				 errhint("Use a constraint with a btree or gist index.")));
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
 		check_collation(index, i);
@@ -219,10 +214,7 @@ handler_restore_position(IndexScanDesc scan)
 	HM_FOR_INDEX(scan->indexRelation, hm_scan_restore)(scan);
 }
 
-/*
- * By default, PostgreSQL says that any method with amgettuple can exclude, which a build refuses;
- * and that all indexes of a method have an order, or none.
- */
+/* By default, PostgreSQL says that all indexes of a method have an order, or none. */
 static bool
 handler_property(Oid index_oid, int attno, IndexAMProperty property, const char *name, bool *result,
 				 bool *isnull)
@@ -231,9 +223,6 @@ handler_property(Oid index_oid, int attno, IndexAMProperty property, const char 
 
 	switch (property)
 	{
-		case AMPROP_CAN_EXCLUDE:
-			differs = !OidIsValid(index_oid);
-			break;
 		case AMPROP_CLUSTERABLE:
 		case AMPROP_ORDERABLE:
 		case AMPROP_ASC:

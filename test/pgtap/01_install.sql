@@ -27,7 +27,7 @@ SELECT results_eq(
 	$$SELECT name, pg_indexam_has_property(a.oid, name) FROM pg_am a,
 		unnest('{can_order,can_unique,can_multi_col,can_exclude,can_include}'::text[]) name
 		WHERE amname = 'harmonia' ORDER BY name$$,
-	$$VALUES ('can_exclude', false), ('can_include', true), ('can_multi_col', true),
+	$$VALUES ('can_exclude', true), ('can_include', true), ('can_multi_col', true),
 		('can_order', true), ('can_unique', false)$$,
 	'what the access method can do');
 

@@ -282,7 +282,8 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info, IndexUniqueCheck ch
 {
 	Batch *batch;
 
-	if (check != UNIQUE_CHECK_NO || info->ii_Concurrent || info->ii_ExclusionOps != NULL ||
+	/* A row of an exclusion constraint is looked for as soon as its entry has been inserted. */
+	if (check != UNIQUE_CHECK_NO || info->ii_Concurrent || index->rd_index->indisexclusion ||
 		heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
 
