@@ -112,12 +112,18 @@ ALTER TABLE of_parted DROP CONSTRAINT of_parted_k_fkey;
 INSERT INTO of_parted VALUES (-77, 'lost');
 SELECT * FROM checked('parted_low_k_idx', 'ALTER TABLE of_parted ADD FOREIGN KEY (k) REFERENCES parted');
 
+-- The referenced key's own btree index
+ALTER TABLE child DROP CONSTRAINT child_fk;
+DROP INDEX parent_k;
+SET harmonia.enable_btree_lookup = on;
+SELECT * FROM checked('parent_pkey', 'ALTER TABLE child ADD FOREIGN KEY (k) REFERENCES parent');
+
 -- A few rows: PostgreSQL's plans
 CREATE TABLE few (k int REFERENCES parent);
 INSERT INTO few SELECT k FROM child LIMIT 3;
 ANALYZE few;
 ALTER TABLE few DROP CONSTRAINT few_k_fkey;
-SELECT outcome FROM checked('parent_k', 'ALTER TABLE few ADD FOREIGN KEY (k) REFERENCES parent');
+SELECT outcome FROM checked('parent_pkey', 'ALTER TABLE few ADD FOREIGN KEY (k) REFERENCES parent');
 
 SET client_min_messages = error;
 DROP SCHEMA foreign_key_test CASCADE;
