@@ -17,8 +17,8 @@ my $seed = test_seed();
 my $settings = "shared_buffers = 32MB\nautovacuum = off\n";
 my %length = (
 	server => { short => { tables => 16, rounds => 2, queries => 60 }, long => { tables => 200, rounds => 5, queries => 100 } },
-	replica => { short => { tables => 4, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } },
-	device => { short => { tables => 4, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } });
+	replica => { short => { tables => 3, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } },
+	device => { short => { tables => 3, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } });
 
 sub start_server { return new_node('columns_random', conf => $settings); }
 sub start_device { return new_device_node('columns_device', conf => $settings); }
