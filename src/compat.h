@@ -115,6 +115,13 @@ typedef PGAlignedBlock HmAlignedPage;
 #include "varatt.h"
 #endif
 
+/* 16 gave functions that may change a btree its table. */
+#if PG_VERSION_NUM >= 160000
+#define hm_btree_root(index) _bt_getroot(index, NULL, BT_READ)
+#else
+#define hm_btree_root(index) _bt_getroot(index, BT_READ)
+#endif
+
 /*
  * 17 lets an access method offer parallel builds.  18 lets one other than btree offer an
  * order and equality that the planner relies on everywhere.

@@ -52,10 +52,23 @@ hm_explain_table(const char *label, Index rti, ExplainState *es)
 						es);
 }
 
+static bool
+is_btree(Oid index)
+{
+	Relation relation = RelationIdGetRelation(index);
+	bool result = relation != NULL && hm_is_btree(relation);
+
+	if (relation != NULL)
+		RelationClose(relation);
+	return result;
+}
+
 void
 hm_explain_index(Oid index, ExplainState *es)
 {
 	ExplainPropertyText("Index Name", get_rel_name(index), es);
+	if (is_btree(index))
+		ExplainPropertyText("Index Method", "btree", es);
 }
 
 void

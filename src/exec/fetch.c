@@ -113,7 +113,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = hm_fetch_portion_hits(index_only);
-	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot);
+	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot) && !hm_is_btree(index);
 	fetch->io_concurrency = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
@@ -224,13 +224,14 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 	fetch->probes = *probes;
 	fetch->done = done;
 	fetch->values = values != NULL ? *values : (HmProbeValues){0};
+	fetch->probes.values = fetch->values.values != NULL ? &fetch->values : NULL;
 	fetch->counting = false;
 	fetch->keys_wanted = needs_keys(fetch, probes);
 	fetch->some_not_visible = !fetch->is_heap;
 	hm_portion_drop(fetch);
 	fetch->finished = probes->count == 0;
 	if (!fetch->finished)
-		hm_lookup_start(fetch->lookup, probes, done);
+		hm_lookup_start(fetch->lookup, &fetch->probes, done);
 }
 
 void

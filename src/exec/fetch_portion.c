@@ -320,7 +320,10 @@ hm_portion_read(HmFetch *fetch)
 			read_hits(fetch);
 		fetch->finished = hm_lookup_at_end(fetch->lookup);
 		fetch->compare_keys |= !hm_lookup_is_exact(fetch->lookup);
-		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
+
+		/* A btree is searched by the values themselves. */
+		fetch->compare =
+			fetch->compare_keys || (fetch->values.values != NULL && !hm_is_btree(fetch->index));
 	} while (fetch->count == 0 && fetch->tally.count == 0 && !fetch->finished);
 	sort_hits(fetch);
 

@@ -496,14 +496,13 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
 	others.restrictlist = divide_one_time(type, joinrel, extra->restrictlist, &filters);
-	foreach (cell, table->indexlist)
+	foreach (cell, hm_indexes(table))
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		JoinKeys keys;
 		List *targets;
 
-		if (!hm_can_use_index(index) ||
-			!hm_join_match_keys(root, inner, index, type, joinrel, others.restrictlist, &keys))
+		if (!hm_join_match_keys(root, inner, index, type, joinrel, others.restrictlist, &keys))
 			continue;
 		if (!hm_can_join(joinrel, outer, inner, type, others.restrictlist))
 			return;

@@ -196,6 +196,16 @@ clause_of_arms(PlannerInfo *root, const IndexOptInfo *index, List *arms)
 	return make_orclause(clauses);
 }
 
+bool
+hm_scan_is_single_array(const IndexOptInfo *index, const Conditions *conditions)
+{
+	List *keys = ((Arm *) linitial(conditions->arms))->keys;
+	const LookupKey *key = linitial(keys);
+
+	return !hm_has_columns(index) && list_length(conditions->arms) == 1 && list_length(keys) == 1 &&
+		   key->strategy == BTEqualStrategyNumber && key->is_array;
+}
+
 /*
  * Collect the conditions that a relation's restrictions put on an index's key.  Returns
  * false if there is no array and no OR, so that a plain index scan does as well.
@@ -250,6 +260,8 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Cond
 		arm->guessed |= common->guessed;
 	}
 	result->arms = arms != NIL ? arms : list_make1(common);
+	if (hm_has_values(index) && !hm_scan_is_single_array(index, result))
+		return false;
 	foreach (cell, result->arms)
 	{
 		if (!has_first_column(lfirst(cell)))
@@ -275,16 +287,6 @@ may_name_many(const RelOptInfo *rel)
 			return true;
 	}
 	return false;
-}
-
-bool
-hm_scan_is_single_array(const IndexOptInfo *index, const Conditions *conditions)
-{
-	List *keys = ((Arm *) linitial(conditions->arms))->keys;
-	const LookupKey *key = linitial(keys);
-
-	return !hm_has_columns(index) && list_length(conditions->arms) == 1 && list_length(keys) == 1 &&
-		   key->strategy == BTEqualStrategyNumber && key->is_array;
 }
 
 /* The attribute numbers of a table's columns in some expressions, which have no system columns. */
@@ -407,8 +409,8 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	{
 		IndexPath *path = lfirst(cell);
 
-		if (IsA(path, IndexPath) && path->indexinfo == index && path->indexclauses != NIL &&
-			path->path.param_info == NULL &&
+		if (IsA(path, IndexPath) && path->indexinfo->indexoid == index->indexoid &&
+			path->indexclauses != NIL && path->path.param_info == NULL &&
 			pathkeys_contained_in(root->query_pathkeys, path->path.pathkeys))
 			return true;
 	}
@@ -501,13 +503,13 @@ hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (!may_name_many(rel) || !hm_can_look_up(root, rel))
 		return;
 
-	foreach (cell, rel->indexlist)
+	foreach (cell, hm_indexes(rel))
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		Conditions *conditions = palloc(sizeof(Conditions));
 
 		/* Not index-only if rows are locked or changed: that needs the row itself. */
-		if (hm_can_use_index(index) && match_restrictions(root, rel, index, conditions))
+		if (match_restrictions(root, rel, index, conditions))
 			add_lookup_scan_paths(root, rel, index,
 								  root->rowMarks == NIL &&
 									  !bms_is_member(rel->relid, root->all_result_relids),

@@ -19,6 +19,7 @@
 extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
+extern bool hm_enable_btree_lookup;
 extern int hm_batch_size;
 
 /* ----------------------------------------------------------------
@@ -120,21 +121,6 @@ extern uint32 hm_fetch_portion_hits(bool index_only);
  * row are kept (source_rows.c).
  */
 extern uint32 hm_join_batch_rows(Size key_size, Size width, bool index_only);
-
-/*
- * The values of a batch's probes, where keys are not exact.  Only tuples that have one of
- * their probe's values are matches.  Probe i has values[first[i]] up to, but without,
- * values[first[i + 1]].  Without "first" it has one value, that of row rows[i], or i if there
- * are no "rows" either; and values of rows are "stride" apart.
- */
-typedef struct HmProbeValues
-{
-	const Datum *values;
-	const uint32 *first;
-	const uint32 *rows;
-	uint32 stride;
-	FmgrInfo *equal; /* the column's value is its first argument */
-} HmProbeValues;
 
 /*
  * Start a batch; what is left of the one before is dropped.  The arrays of probes, done and

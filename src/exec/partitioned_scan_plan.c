@@ -526,13 +526,13 @@ hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	table = hm_first_table(root, rel);
 	if (table == NULL)
 		return;
-	foreach (cell, table->indexlist)
+	foreach (cell, hm_indexes(table))
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		ArrayScan *scan = palloc0(sizeof(ArrayScan));
 
 		scan->rel = rel;
-		if (!hm_can_use_index(index) || !match_restrictions(root, index, scan))
+		if (!match_restrictions(root, index, scan))
 			continue;
 		scan->targets = hm_targets(root, rel, index, scan->keys.exprs);
 		if (!hm_shares_differ(scan->targets))

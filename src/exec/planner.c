@@ -94,13 +94,6 @@ hm_wants_first_in_order(PlannerInfo *root)
 	return wants_part(root) && root->query_pathkeys != NIL;
 }
 
-bool
-hm_can_use_index(const IndexOptInfo *index)
-{
-	return (void *) index->amcostestimate == (void *) hm_cost_estimate && !index->hypothetical &&
-		   (index->indpred == NIL || index->predOK);
-}
-
 Size
 hm_index_key_size(const IndexOptInfo *index)
 {
@@ -114,23 +107,22 @@ hm_index_key_size(const IndexOptInfo *index)
 	return hm_key_size(hm_width_of_types(ids, index->nkeycolumns, index->ncolumns));
 }
 
-bool
-hm_has_index(const RelOptInfo *rel)
-{
-	ListCell *cell;
-
-	foreach (cell, rel->indexlist)
-	{
-		if (hm_can_use_index(lfirst_node(IndexOptInfo, cell)))
-			return true;
-	}
-	return false;
-}
-
 int
 hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator)
 {
-	return get_op_opfamily_strategy(operator, index->opfamily[column]);
+	int strategy;
+	Oid left, right;
+
+	if (!op_in_opfamily(operator, index->opfamily[column]))
+		return 0;
+	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy, &left, &right);
+
+	/* An extension may have added operators to PostgreSQL's families. */
+	if (index->relam == BTREE_AM_OID &&
+		(hm_has_values(index) ? strategy != BTEqualStrategyNumber || right != index->opcintype[0] :
+								hm_bracket_function(index->opcintype[column], right) == NULL))
+		return 0;
+	return strategy;
 }
 
 bool

@@ -6,20 +6,28 @@
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H
 
+#include "catalog/pg_am.h"
 #include "nodes/pathnodes.h"
 
 #include "exec/lookup_plan.h"
 #include "exec/nodes.h"
 
-/*
- * Whether a relation can be read by lookups at all; and whether an index can be used for
- * them.
- */
+/* Whether a relation can be read by lookups at all. */
 extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
-extern bool hm_can_use_index(const IndexOptInfo *index);
 
-/* Whether a table has an index that can be used for lookups. */
+/*
+ * Whether an index is a harmonia index that can be used for what the query reads, and whether a
+ * table has one.
+ */
+extern bool hm_can_use_index(const IndexOptInfo *index);
+extern bool hm_has_own_index(const RelOptInfo *rel);
+
+/*
+ * Whether a table has an index that lookups can search; and all such indexes.  Of a btree these are
+ * descriptions that have only those columns, the first ones, that its keys are made of.
+ */
 extern bool hm_has_index(const RelOptInfo *rel);
+extern List *hm_indexes(const RelOptInfo *rel);
 
 /*
  * The key size of an index, if it is built now: for estimates, as one that is there may have
@@ -38,12 +46,27 @@ hm_has_columns(const IndexOptInfo *index)
 static inline Oid
 hm_index_type_id(const IndexOptInfo *index, int column)
 {
+	if (index->relam == BTREE_AM_OID)
+		return index->opcintype[column];
 	return hm_type_id_of_class(index->opfamily[column], index->opcintype[column]);
 }
 
 /*
+ * Whether lookups search an index by values (am/keys/btreekeys.c): a btree whose keys are not in
+ * its order.  Then only points of the column's own type can be looked up, whose values are columns
+ * of outer rows or the elements of an array.
+ */
+static inline bool
+hm_has_values(const IndexOptInfo *index)
+{
+	return index->relam == BTREE_AM_OID &&
+		   !hm_btree_has_keys(index->opfamily[0], index->opcintype[0]);
+}
+
+/*
  * The strategy of an operator in the operator family of one of the index's columns, with the
- * column on its left side; 0 if the operator is not in the family.  Columns are counted from 0.
+ * column on its left side; 0 if the operator is not in the family, or lookups cannot use it.
+ * Columns are counted from 0.
  */
 extern int hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator);
 

@@ -90,7 +90,7 @@ hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	ListCell *cell, *other;
 
 	/* An index scan does not sample. */
-	if (IS_DUMMY_REL(rel) || rte->tablesample != NULL || !hm_has_index(rel))
+	if (IS_DUMMY_REL(rel) || rte->tablesample != NULL || !hm_has_own_index(rel))
 		return;
 	foreach (cell, rel->baserestrictinfo)
 	{

@@ -134,7 +134,7 @@ cut_at_segments(Relation index, const void *low, const void *high, Size key_size
 				HmRange **pieces)
 {
 	int segment_count;
-	HmKey *segments = hm_segment_keys(index, &segment_count);
+	HmKey *segments = hm_lookup_bounds(index, &segment_count);
 	uint32 made = 0;
 	int next = 0;
 

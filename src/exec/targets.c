@@ -354,7 +354,7 @@ is_like_model(Search *search, IndexOptInfo *index)
 {
 	const IndexOptInfo *model = search->model;
 
-	if (!hm_can_use_index(index) || hm_has_columns(index) != hm_has_columns(model) ||
+	if (index->relam != model->relam || hm_has_columns(index) != hm_has_columns(model) ||
 		index->nkeycolumns < list_length(search->keys))
 		return false;
 	for (int i = 0; i < list_length(search->keys); i++)
@@ -375,7 +375,7 @@ find_index(Search *search, RelOptInfo *table)
 
 	if (table == search->model->rel)
 		return search->model;
-	foreach (cell, table->indexlist)
+	foreach (cell, hm_indexes(table))
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 

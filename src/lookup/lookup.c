@@ -19,6 +19,8 @@
 /* The number of hits of a walk that are shown to a reader in one call. */
 #define SHOWN_HITS 256
 
+HM_BOTH_WIDTHS(hm_btree_bounds);
+
 const HmRemoteMethods *hm_remote_methods = NULL;
 
 struct HmLookup
@@ -93,9 +95,12 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->index = index;
 	lookup->capacity = capacity;
 	lookup->key_size = hm_key_size(width);
-	lookup->walks = width <= HT_WIDTH64 ? &hm_walk_methods : &hm_walk_methods_128;
+	if (hm_is_btree(index))
+		lookup->walks = width <= HT_WIDTH64 ? &hm_btree_methods : &hm_btree_methods_128;
+	else
+		lookup->walks = width <= HT_WIDTH64 ? &hm_walk_methods : &hm_walk_methods_128;
 	lookup->walk = lookup->walks->create(index, capacity, &lookup->stats);
-	if (hm_remote_methods != NULL)
+	if (hm_remote_methods != NULL && !hm_is_btree(index))
 		lookup->remote = hm_remote_methods->create(index, width, &lookup->stats);
 	return lookup;
 }
@@ -110,6 +115,15 @@ void
 hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 {
 	lookup->walks->set_snapshot(lookup->walk, snapshot);
+}
+
+HmKey *
+hm_lookup_bounds(Relation index, int *count)
+{
+	if (!hm_is_btree(index))
+		return hm_segment_keys(index, count);
+	return hm_key_width(index) <= HT_WIDTH64 ? hm_btree_bounds(index, count) :
+											   hm_btree_bounds_128(index, count);
 }
 
 void
@@ -182,7 +196,8 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	Assert(probes->count <= lookup->capacity);
 	Assert(probes->high == NULL || probes->length == 0);
 	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
-	hm_batch_apply(lookup->index);
+	if (!hm_is_btree(lookup->index))
+		hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
 
 	lookup->batch = *probes;
@@ -479,6 +494,35 @@ put_visible_first(HmLookup *lookup, HmHit *hits, void *keys, uint32 n, uint32 st
 	return visible;
 }
 
+/*
+ * The same in a btree, whose VACUUM waits for pins instead.  Few leaves are pinned at a time, so
+ * hits on all-visible pages are put together from several steps.
+ */
+static uint32
+next_with_pins(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *visible)
+{
+	uint32 n = 0;
+	uint32 found;
+
+	*visible = 0;
+	do
+	{
+		uint32 stale, here;
+		uint64 counted = 0;
+		HmHit *new_hits = hits + n;
+		void *new_keys = keys == NULL ? NULL : hm_key_at(keys, lookup->key_size, n);
+
+		lookup->walks->keep_pins(lookup->walk, true);
+		found = next_hits(lookup, new_hits, new_keys, max - n, &stale, &counted);
+		here = put_visible_first(lookup, new_hits, new_keys, found, stale);
+		for (uint32 i = 0; i < here; i++)
+			move_up(lookup, hits, keys, n + i, (*visible)++);
+		n += found;
+	} while (n < max && !hm_lookup_at_end(lookup));
+	lookup->walks->keep_pins(lookup->walk, false);
+	return n;
+}
+
 uint32
 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys, uint32 max,
 					   uint32 *visible, HmTally *tally, uint64 *counted)
@@ -491,6 +535,9 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	uint64 not_returned = 0;
 
 	Assert(keys == NULL || answer == HM_ANSWER_HITS);
+	tally->count = 0;
+	if (hm_is_btree(lookup->index))
+		return next_with_pins(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), visible);
 	if (lookup->remote != NULL)
 		hm_remote_methods->enter(lookup->remote, &lookup->reader, answer);
 	prepare(lookup, keys != NULL);

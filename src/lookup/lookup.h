@@ -39,6 +39,21 @@
 #include "tree/tree.h"
 
 /*
+ * The values of a batch's probes, where keys are not exact.  Only tuples that have one of
+ * their probe's values are matches.  Probe i has values[first[i]] up to, but without,
+ * values[first[i + 1]].  Without "first" it has one value, that of row rows[i], or i if there
+ * are no "rows" either; and values of rows are "stride" apart.
+ */
+typedef struct HmProbeValues
+{
+	const Datum *values;
+	const uint32 *first;
+	const uint32 *rows;
+	uint32 stride;
+	FmgrInfo *equal; /* the column's value is its first argument */
+} HmProbeValues;
+
+/*
  * A batch of probes: normalised keys, none of them NULL, in arrays of the index's key size
  * (keyarray.h).  With "high" they are ranges low[i]..high[i] that include both bounds; a range
  * with low above high matches nothing.  Without it all have the same length: they are the ranges
@@ -46,14 +61,18 @@
  * These are searched faster.  Probes may come in any order.  Duplicates and
  * overlapping ranges are allowed, and each probe gets its hits; but if probes are
  * "distinct", only one of equal probes, any of them, gets hits.
+ *
+ * A btree that is not in the order of keys (hm_btree_has_keys()) is searched by the values of
+ * points, which are given if keys are not exact.
  */
 typedef struct HmProbes
 {
 	uint32 count;
 	const void *low;
-	const void *high; /* or NULL */
-	HmKey length;     /* 0 if there is "high" */
-	bool distinct;    /* only without "high" and without "done" */
+	const void *high;            /* or NULL */
+	HmKey length;                /* 0 if there is "high" */
+	bool distinct;               /* only without "high" and without "done" */
+	const HmProbeValues *values; /* or NULL; as unchanged as the arrays */
 } HmProbes;
 
 /* Set probes to ranges low[i]..high[i].  If all have the same length, high is not used. */
@@ -266,6 +285,12 @@ typedef struct HmMapReader
 } HmMapReader;
 
 extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
+
+/*
+ * Keys that divide an index into parts of about the same size, in order, none of them twice; and
+ * their number.  Palloc'd.  The caller holds no buffer lock.
+ */
+extern HmKey *hm_lookup_bounds(Relation index, int *count);
 
 /* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
 extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);

@@ -92,6 +92,8 @@ extern HmRouteResult hm_route_make(HmRoute *route, const HmRouteInput *input);
  */
 typedef struct HmWalk HmWalk;
 
+#define HM_PINNED_LEAVES 64
+
 /*
  * What can be done with walks, for lookup.c.  There is one of these for each width of keys, which
  * knows what an HmWalk is; arrays of keys are of its key size.
@@ -119,7 +121,7 @@ typedef struct HmWalkMethods
 	/*
 	 * Sort a batch instead, as a walk would: all of its points or, if they must be distinct,
 	 * one of each.  Sets keys and numbers, which have room for all, and returns how many
-	 * there are.
+	 * there are.  Only a device wants that; NULL for walks in what none searches.
 	 */
 	uint32 (*sort)(HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers);
 
@@ -135,13 +137,25 @@ typedef struct HmWalkMethods
 	/*
 	 * Forget where the leaves are: the next call finds its way again from the headers of
 	 * living segments.  Hits that were read from a page before, but not returned, are not
-	 * lost; they come first.
+	 * lost; they come first.  NULL for walks that keep pins.
 	 */
 	void (*forget_pages)(HmWalk *walk);
+
+	/*
+	 * Have next() keep the leaves pinned that it reads hits from, but stale ones, and return
+	 * after at most HM_PINNED_LEAVES of them; or no more, and release those that are pinned.
+	 * NULL for walks that cannot.
+	 */
+	void (*keep_pins)(HmWalk *walk, bool keep);
 } HmWalkMethods;
 
-/* For keys of at most 64 bits, and of 128. */
+/* In harmonia indexes (walk.c) and btrees (btree_walk.c); for keys of up to 64 bits, and of 128. */
 extern const HmWalkMethods hm_walk_methods;
 extern const HmWalkMethods hm_walk_methods_128;
+extern const HmWalkMethods hm_btree_methods;
+extern const HmWalkMethods hm_btree_methods_128;
+
+/* hm_lookup_bounds() of a btree: the keys on its root page. */
+extern HmKey *hm_btree_bounds(Relation index, int *count);
 
 #endif /* HARMONIA_LOOKUP_WALK_H */

@@ -221,7 +221,9 @@ sub make_tables
 	my $width = $r->{look_width};
 	my $t_key = sprintf $keys{ $r->{t_type} }, sprintf('abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), $width, int($width / 10));
 	my $o_key = sprintf 'abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), int($width * 1.2), int($width / 8);
-	my $index = ($r->{t_type} eq 'word' ? ' text_c_ops' : '') . $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $class = $r->{t_type} eq 'word' && $r->{method} eq 'harmonia' ? ' text_c_ops' : '';
+	my $option = $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $index = $class . $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . ($r->{method} eq 'harmonia' || $option =~ /fillfactor/ ? $option : '');
 	my $rows = $r->pick(200, 3000, 5000);
 	my $make_t = make_t($r, $width);
 
@@ -236,7 +238,7 @@ INSERT INTO t (k, v) SELECT '$extremes{$r->{t_type}}', i FROM generate_series(1,
 INSERT INTO o SELECT i, CASE WHEN i % 23 <> 5 THEN @{[sprintf $keys{$o_type}, 'x']} END, @{[sprintf $keys{$o_type}, 'x + i % 9 - 2']}, i % 50
 	FROM (SELECT i, $o_key AS x FROM generate_series(1, 900) i) s;
 INSERT INTO o VALUES (0, '$extremes{$o_type}', '$extremes{$o_type}', 7);
-CREATE INDEX t_k ON t USING harmonia (k$index;
+CREATE INDEX t_k ON t USING $r->{method} (k$index;
 @{[$r->chance(500) ? 'VACUUM ANALYZE t, o;' : 'ANALYZE t, o;']}
 END
 }
@@ -268,7 +270,7 @@ sub make_lookup_functions
 	my ($node) = @_;
 
 	$node->safe_psql('postgres', <<'END');
-CREATE FUNCTION plan_settings(kind text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION plan_settings(kind text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	lookup boolean := kind <> 'seq' AND kind <> 'index';
 	setting text;
@@ -296,7 +298,7 @@ END $$;
 -- Run a query, whose parameters have these types and values, by plans of all these kinds, in
 -- a transaction with one snapshot, and raise an error if the answers differ.  Says whether
 -- lookups were used.  Joins by many equal keys can have too many rows to be compared in time.
-CREATE FUNCTION compare_lookups(query text, types text, arguments text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION compare_lookups(query text, types text, arguments text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	kind text;
 	plan json;
@@ -333,6 +335,7 @@ END
 sub lookup_tables
 {
 	my ($r) = @_;
+	$r->{method} //= 'harmonia';
 	my ($tables, $t_key) = make_tables($r);
 	return ($tables, writers($t_key));
 }
@@ -379,7 +382,7 @@ END
 
 # Compare random queries: size has the number of tables and of queries for each, and may have
 # "equality", for types alone whose keys are not exact, or "family", for one family of types, which is
-# named by its first one.  Returns
+# named by its first one, or "method", that of t's index.  Returns
 # how many queries were run, how many of these used lookups, and the first problem, or ''.
 sub compare_lookups_at_random
 {
@@ -388,6 +391,7 @@ sub compare_lookups_at_random
 	my ($compared, $used) = (0, 0);
 	$r->{equality_alone} = $size{equality};
 	$r->{one_family} = $size{family};
+	$r->{method} = $size{method} // 'harmonia';
 
 	make_lookup_functions($node);
 	for my $table (1 .. $size{tables})
@@ -406,7 +410,7 @@ sub compare_lookups_at_random
 		  or die 'the writers do not end';
 		$used += () = $out =~ /^lookup$/mg;
 		$compared += () = $out =~ /^(?:lookup|other|too large)$/mg;
-		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : t_index_problem($node);
+		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : $r->{method} eq 'harmonia' ? t_index_problem($node) : '';
 		return ($compared, $used, "seed $seed, table $table:\n$tables\n$problem") if $problem ne '';
 		return ($compared, $used, "seed $seed, table $table: the writers ended: $load->{err}") if $load->{err} =~ /ERROR|abort/;
 	}

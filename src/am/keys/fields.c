@@ -206,31 +206,34 @@ check_included(Relation index, const Oid *ids, int key_count, int count)
  * without one, is of no use.
  */
 static void
-plan_order(Relation index, HmFields *fields)
+plan_order(Relation index, int key_count, HmFields *fields)
 {
 	int16 first = index->rd_indoption[0];
 
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	for (int i = 0; i < key_count; i++)
 	{
 		HmField *field = &fields->fields[i];
+		bool nulls_low = hm_option_has_nulls_low(first, index->rd_indoption[i]);
 
 		if (!field->type->ordered || !hm_field_is_ordered(field))
 			continue;
 		field->descending = hm_option_is_descending(first, index->rd_indoption[i]);
 		field->in_gap = field->type->has_gap && !hm_field_is_whole(field);
-		field->nulls_low =
-			hm_field_tells_null(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
+		field->nulls_low = hm_field_tells_null(field) && nulls_low;
+		if (hm_is_btree(index) && !hm_field_tells_null(field))
+			field->null_end = nulls_low ? -1 : 1;
 	}
 }
 
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
-	const int key_count = IndexRelationGetNumberOfKeyAttributes(index);
+	const int count = hm_key_columns(index);
+	const int key_count = Min(count, IndexRelationGetNumberOfKeyAttributes(index));
 	Oid ids[HM_MAX_KEY_COLUMNS];
 	int shift = 0;
 
-	*fields = (HmFields){.count = IndexRelationGetNumberOfAttributes(index)};
+	*fields = (HmFields){.count = count};
 	if (fields->count > HM_MAX_KEY_COLUMNS)
 		ereport(ERROR, (errcode(ERRCODE_TOO_MANY_COLUMNS),
 						errmsg("access method \"%s\" cannot index more than %d columns", "harmonia",
@@ -259,7 +262,7 @@ hm_fields_plan(Relation index, HmFields *fields)
 		fields->fields[i].shift = (uint8) shift;
 		shift += fields->fields[i].bits;
 	}
-	plan_order(index, fields);
+	plan_order(index, key_count, fields);
 }
 
 HtWidth
@@ -364,6 +367,8 @@ hm_field_null(const HmField *field)
 		return field->nulls_low ? values_begin(field) - 1 : (HmKey) 1 << field->type->bits;
 	if (field->in_gap)
 		return field->nulls_low ? 0 : hm_field_mask(field);
+	if (field->null_end != 0)
+		return field->null_end < 0 ? 0 : hm_field_mask(field);
 	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
 }
 

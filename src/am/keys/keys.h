@@ -8,6 +8,7 @@
 #define HARMONIA_AM_KEYS_H
 
 #include "access/stratnum.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
 #include "utils/rel.h"
 
@@ -85,12 +86,33 @@ hm_keys_have_ranges(const HmKeyType *type)
 }
 
 /*
- * Whether an index has several columns, included ones among them, and so composite keys (fields.c).
+ * How many of a btree index's first key columns, of which the operator families and input types are
+ * given, make its keys for lookups (btreekeys.c); 0 if lookups cannot search it.  And whether keys
+ * of its first column have the order of the index.  If not, lookups search by values.
  */
+extern int hm_btree_columns(const Oid *families, const Oid *types, int count);
+extern bool hm_btree_has_keys(Oid family, Oid type);
+
+static inline bool
+hm_is_btree(Relation index)
+{
+	return index->rd_rel->relam == BTREE_AM_OID;
+}
+
+/* The number of an index's columns, included ones among them, that its keys are made of. */
+static inline int
+hm_key_columns(Relation index)
+{
+	return hm_is_btree(index) ? hm_btree_columns(index->rd_opfamily, index->rd_opcintype,
+												 IndexRelationGetNumberOfKeyAttributes(index)) :
+								IndexRelationGetNumberOfAttributes(index);
+}
+
+/* Whether it has several of them, and so composite keys (fields.c). */
 static inline bool
 hm_is_composite(Relation index)
 {
-	return IndexRelationGetNumberOfAttributes(index) > 1;
+	return hm_key_columns(index) > 1;
 }
 
 /*
@@ -153,6 +175,8 @@ typedef struct HmField
 	bool descending; /* greater keys have lower values */
 	bool in_gap;     /* as many bits as the keys, and NULL has a value of its own */
 	bool nulls_low;  /* if NULL has one: it is below all keys, not above */
+	int8 null_end;   /* of a btree, where NULL has none: it shares that of the least key (-1), or of
+					  * the greatest (1); 0: that of some key */
 } HmField;
 
 typedef struct HmFields

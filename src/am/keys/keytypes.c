@@ -448,6 +448,8 @@ hm_included_type_oid(Oid type)
 Oid
 hm_column_type_id(Relation index, int column)
 {
+	if (hm_is_btree(index))
+		return index->rd_opcintype[column];
 	if (column < IndexRelationGetNumberOfKeyAttributes(index))
 		return hm_type_id_of_class(index->rd_opfamily[column], index->rd_opcintype[column]);
 	return hm_included_type_oid(TupleDescAttr(RelationGetDescr(index), column)->atttypid);

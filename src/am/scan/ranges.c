@@ -255,6 +255,6 @@ hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 	}
 	hm_column_spans(hm_key_type(index), 0, keys, nkeys, true, &spans);
 	result->recheck = spans.recheck;
-	ranges_emit(result, &spans.list, spans.nulls, hm_cache(index, false)->nulls_low);
+	ranges_emit(result, &spans.list, spans.nulls, spans.nulls && hm_cache(index, false)->nulls_low);
 	pfree(spans.list.spans);
 }

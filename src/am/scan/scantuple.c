@@ -284,7 +284,7 @@ hm_can_return(Relation index, int attno)
 		return TupleDescAttr(RelationGetDescr(index), attno - 1)->attbyval;
 	if (!hm_column_type(index, attno - 1)->returnable)
 		return false;
-	if (key_count < IndexRelationGetNumberOfAttributes(index))
+	if (!hm_is_btree(index) && key_count < IndexRelationGetNumberOfAttributes(index))
 		return true;
 	hm_fields_plan(index, &fields);
 	return hm_field_is_returnable(&fields.fields[attno - 1]);

@@ -352,7 +352,7 @@ hm_cache_is_current(Relation index)
 void
 hm_fields_read(Relation index, HmFields *fields)
 {
-	if (hm_is_composite(index) || index->rd_amcache != NULL)
+	if (!hm_is_btree(index) && (hm_is_composite(index) || index->rd_amcache != NULL))
 		*fields = hm_cache(index, false)->fields;
 	else
 		hm_fields_plan(index, fields);
@@ -371,7 +371,7 @@ const HmKeyType *
 hm_key_type(Relation index)
 {
 	const HmKeyType *result = hm_column_type(index, 0);
-	const HmCache *cache = (const HmCache *) index->rd_amcache;
+	const HmCache *cache = hm_is_btree(index) ? NULL : (const HmCache *) index->rd_amcache;
 
 	Assert(!hm_is_composite(index));
 
@@ -387,6 +387,8 @@ hm_key_width(Relation index)
 {
 	const HmCache *cache = (const HmCache *) index->rd_amcache;
 
+	if (hm_is_btree(index))
+		return hm_planned_width(index);
 	if (cache != NULL)
 		return cache->width;
 	return hm_is_composite(index) ? hm_cache(index, false)->width : hm_key_type(index)->width;

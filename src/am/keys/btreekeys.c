@@ -1,0 +1,53 @@
+/*
+ * btreekeys.c
+ *		Keys of PostgreSQL's btree indexes, as lookups see them.
+ *
+ * A lookup can search a btree index by normalised keys, too, if its first columns have types whose
+ * keys are exact and sort as values do, and have room in 128 bits.  The keys are made of these
+ * columns alone, as those of a harmonia index on them, with one difference: where there is no room
+ * for NULL, it shares the value of the least or the greatest key, as it sorts, because the order is
+ * that of the index.  What is computed here is not stored.
+ */
+#include "postgres.h"
+
+#include "utils/typcache.h"
+
+#include "am/keys/keys.h"
+
+/* The key type of a column, alone or among several; NULL if it has no order that keys keep. */
+static const HmKeyType *
+ordered_type(Oid family, Oid type, bool alone)
+{
+	const HmKeyType *result = alone ? hm_key_type_lookup(type) : hm_field_type_lookup(type);
+
+	/* Families that are not a type's default one may sort in another way. */
+	if (result == NULL || !result->exact || !result->ordered ||
+		lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf != family)
+		return NULL;
+	return result;
+}
+
+bool
+hm_btree_has_keys(Oid family, Oid type)
+{
+	return ordered_type(family, type, true) != NULL;
+}
+
+int
+hm_btree_columns(const Oid *families, const Oid *types, int count)
+{
+	int bits = 0;
+	int columns = 0;
+
+	if (!hm_btree_has_keys(families[0], types[0]))
+		return hm_key_type_lookup(types[0]) != NULL ? 1 : 0;
+	for (; columns < Min(count, HM_MAX_KEY_COLUMNS); columns++)
+	{
+		const HmKeyType *type = ordered_type(families[columns], types[columns], false);
+
+		if (type == NULL || bits + type->bits > 128)
+			break;
+		bits += type->bits;
+	}
+	return Max(columns, 1);
+}
