@@ -91,7 +91,7 @@ SELECT * FROM compare_lists(
 	'SELECT n FROM t WHERE (a, x) IN (' || list(100, '(%s, ''%s'' COLLATE "POSIX")') || ')',
 	'SELECT n FROM t WHERE (a, x) IN (' || list(99, '(%s, ''%s'')', extra => ', (1, ''2'' COLLATE "POSIX")') || ')',
 	'SELECT n FROM t WHERE a = 3 AND b = 4 AND a = 5 OR ' || list(100, '(a = %s AND b = %s)', ' OR '),
-	'SELECT n FROM t WHERE a = 3 AND b = 4 AND c = 1 OR ' || list(100, '(a = %s AND b = %s)', ' OR '),
+	'SELECT n FROM t WHERE ' || list(100, '(a = %s AND b = %s)', ' OR ', ' OR a = 3 AND b = 4 AND c = 1'),
 	'SELECT n FROM t WHERE (d, a) IN (' || list(100, '(timestamptz ''2024-1%3$s-11''::date, %1$s)') || ')',
 	'SELECT n FROM barred WHERE (a, e) IN (' || list(100, '(%s, %s)') || ')',
 	'SELECT n FROM partly WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')');
