@@ -89,7 +89,7 @@ SELECT * FROM compare_lists(
 	'SELECT p.n, t.n FROM plain p LEFT JOIN t ON t.n = p.n AND (t.a, t.b) IN (' || list(100, '(%s, %s)') || ') WHERE p.n < 2000',
 	'SELECT n FROM t WHERE (d, a) IN (' || list(100, '(''2024-1%3$s-11'', %1$s)', extra => ', (timestamp ''2024-11-11'', 1)') || ')',
 	'SELECT n FROM t WHERE (a, x) IN (' || list(100, '(%s, ''%s'' COLLATE "POSIX")') || ')',
-	'SELECT n FROM t WHERE (a, x) IN (' || list(99, '(%s, ''%s'')', extra => ', (1, ''2'' COLLATE "POSIX")') || ')',
+	'SELECT n FROM t WHERE (a, x) IN ((1, ''2'' COLLATE "POSIX"), ' || list(99, '(%s, ''%s'')') || ')',
 	'SELECT n FROM t WHERE a = 3 AND b = 4 AND a = 5 OR ' || list(100, '(a = %s AND b = %s)', ' OR '),
 	'SELECT n FROM t WHERE ' || list(100, '(a = %s AND b = %s)', ' OR ', ' OR a = 3 AND b = 4 AND c = 1'),
 	'SELECT n FROM t WHERE (d, a) IN (' || list(100, '(timestamptz ''2024-1%3$s-11''::date, %1$s)') || ')',
