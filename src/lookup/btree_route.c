@@ -256,29 +256,23 @@ hm_btree_bounds(Relation index, int *count)
 	HmKey *bounds = palloc(MaxIndexTuplesPerPage * sizeof(HmKey));
 	HmBtreeKeys keys;
 	Page page;
+	int last;
 
 	hm_btree_keys_init(&keys, index);
-	Assert(keys.order == NULL);
 	*count = 0;
 	if (!BufferIsValid(buffer))
 		return bounds;
 	page = BufferGetPage(buffer);
-	for (OffsetNumber offset = OffsetNumberNext(P_FIRSTDATAKEY(BTPageGetOpaque(page)));
-		 !P_ISLEAF(BTPageGetOpaque(page)) && offset <= PageGetMaxOffsetNumber(page); offset++)
+	last = P_ISLEAF(BTPageGetOpaque(page)) || keys.order != NULL ? 0 : PageGetMaxOffsetNumber(page);
+	for (int i = P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1; i <= last; i++)
 	{
-		HmBtreeKey key = hm_btree_key(&keys, page, offset);
+		int offset = keys.flipped == 0 ? i : last + P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1 - i;
+		HmBtreeKey key = hm_btree_key(&keys, page, (OffsetNumber) offset);
 		HmKey bound = (HT_KEY) (key.key ^ keys.flipped);
 
 		if (key.beyond == 0 && (*count == 0 || bounds[*count - 1] != bound))
 			bounds[(*count)++] = bound;
 	}
 	_bt_relbuf(index, buffer);
-	for (int i = 0; keys.flipped != 0 && i < *count / 2; i++)
-	{
-		HmKey bound = bounds[i];
-
-		bounds[i] = bounds[*count - 1 - i];
-		bounds[*count - 1 - i] = bound;
-	}
 	return bounds;
 }

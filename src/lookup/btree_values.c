@@ -58,16 +58,17 @@ static void
 read_lists(HmBtreeValues *values, const HmProbes *batch)
 {
 	const uint32 *first = batch->values->first;
+	uint32 begin = first[0];
 
-	values->count = first[batch->count];
+	values->count = first[batch->count] - begin;
 	values->owners = palloc_extended((Size) values->count * sizeof(uint32), MCXT_ALLOC_HUGE);
 	for (uint32 i = 0; i < batch->count; i++)
 	{
 		for (uint32 j = first[i]; j < first[i + 1]; j++)
-			values->owners[j] = i;
+			values->owners[j - begin] = i;
 	}
 	values->values = palloc_extended((Size) values->count * sizeof(Datum), MCXT_ALLOC_HUGE);
-	memcpy(values->values, batch->values->values, (Size) values->count * sizeof(Datum));
+	memcpy(values->values, batch->values->values + begin, (Size) values->count * sizeof(Datum));
 }
 
 /* The value of a probe that has one; if none is given, its key gives it back. */

@@ -288,7 +288,8 @@ extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
 
 /*
  * Keys that divide an index into parts of about the same size, in order, none of them twice; and
- * their number.  Palloc'd.  The caller holds no buffer lock.
+ * their number; none of an index that is searched by values.  Palloc'd.  The caller holds no buffer
+ * lock.
  */
 extern HmKey *hm_lookup_bounds(Relation index, int *count);
 
