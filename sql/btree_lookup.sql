@@ -77,10 +77,10 @@ SELECT * FROM explained('SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.id 
 -- Several columns: NULLs at both ends, both directions, columns that do not fit
 --
 CREATE TABLE c (a int, b bigint, d date, v text) WITH (autovacuum_enabled = off);
-INSERT INTO c SELECT nullif(i % 40, 7), nullif(shuffle(i) % 50, 9), CASE WHEN i % 13 <> 2 THEN date '2026-01-01' + i % 60 END, 'v' || i % 9 FROM generate_series(1, 6000) i;
+INSERT INTO c SELECT nullif(i % 40, 7), nullif(shuffle(i) % 50, 9), CASE WHEN i % 13 <> 2 THEN date '2026-01-01' + i % 60 END, 'v' || i % 9 FROM generate_series(1, 1500) i;
 INSERT INTO c SELECT i, 9223372036854775807, 'infinity' FROM generate_series(1, 30) i;
 INSERT INTO c SELECT i, -9223372036854775808, '-infinity' FROM generate_series(1, 30) i;
-CREATE TABLE p AS SELECT DISTINCT a, b, d FROM c WHERE hashint8(a + b % 1000) % 3 = 0 UNION ALL SELECT 5, 9223372036854775807, 'infinity' UNION ALL SELECT 6, NULL, NULL;
+CREATE TABLE p AS SELECT DISTINCT a, b, d FROM c WHERE hashint8(a + b % 1000) % 7 = 0 UNION ALL SELECT 5, 9223372036854775807, 'infinity' UNION ALL SELECT 6, NULL, NULL;
 CREATE TABLE indexes (definition text);
 INSERT INTO indexes VALUES ('(a, b)'), ('(a DESC, b)'), ('(b NULLS FIRST, b)'), ('(b DESC NULLS LAST, a)'), ('(a, d DESC, b)'), ('(d NULLS FIRST, a DESC NULLS LAST)'),
 	('(a, v, b)'), ('(b, a, d)'), ('(b) INCLUDE (v, a)'), ('(a, b) WHERE v > ''v3'''), ('((a + 1), b)');
@@ -121,8 +121,8 @@ BEGIN
 	FOR type, value IN SELECT t.type, t.value FROM types t LOOP
 		EXECUTE format('CREATE TABLE x (k %s, id int)', type);
 		EXECUTE format('CREATE TABLE y (k %s, n int)', type);
-		EXECUTE format('INSERT INTO x SELECT CASE WHEN i %% 19 <> 2 THEN (%s)::%s END, i FROM generate_series(-200, 1500) i', value, type);
-		EXECUTE format('INSERT INTO y SELECT CASE WHEN i %% 23 <> 2 THEN (%s)::%s END, i FROM (SELECT shuffle(n) %% 2000 - 300 AS i FROM generate_series(1, 150) n) s', value, type);
+		EXECUTE format('INSERT INTO x SELECT CASE WHEN i %% 19 <> 2 THEN (%s)::%s END, i FROM generate_series(-100, 600) i', value, type);
+		EXECUTE format('INSERT INTO y SELECT CASE WHEN i %% 23 <> 2 THEN (%s)::%s END, i FROM (SELECT shuffle(n) %% 800 - 150 AS i FROM generate_series(1, 80) n) s', value, type);
 		different := '';
 		FOREACH option IN ARRAY '{"", " DESC", " NULLS FIRST"}'::text[] LOOP
 			EXECUTE format('CREATE INDEX x_k ON x (k%s)', option);

@@ -18,9 +18,9 @@ my $seed = test_seed();
 my $settings = "shared_buffers = 32MB\nautovacuum = off\n";
 my %length = (
 	server => { short => { tables => 16, rounds => 2, queries => 60 }, long => { tables => 200, rounds => 5, queries => 100 } },
-	btree => { short => { tables => 8, rounds => 2, queries => 60 }, long => { tables => 200, rounds => 5, queries => 100 } },
-	replica => { short => { tables => 4, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } },
-	device => { short => { tables => 4, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } });
+	btree => { short => { tables => 6, rounds => 2, queries => 60 }, long => { tables => 200, rounds => 5, queries => 100 } },
+	replica => { short => { tables => 3, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } },
+	device => { short => { tables => 3, rounds => 2, queries => 60 }, long => { tables => 40, rounds => 5, queries => 100 } });
 
 sub start_server { return new_node('columns_random', conf => $settings); }
 sub start_btree { return new_node('columns_btree', conf => "${settings}session_preload_libraries = 'harmonia'\n"); }
