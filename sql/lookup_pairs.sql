@@ -25,6 +25,9 @@ CREATE INDEX ON t USING harmonia (d, a);
 CREATE INDEX ON t USING harmonia (v, c);
 CREATE TABLE plain WITH (autovacuum_enabled = off) AS SELECT * FROM t;
 CREATE VIEW seen AS SELECT a, b AS e, n FROM t WHERE n % 2 = 0;
+CREATE VIEW barred WITH (security_barrier) AS SELECT * FROM seen;
+CREATE TABLE partly WITH (autovacuum_enabled = off) AS SELECT * FROM t;
+CREATE INDEX ON partly USING harmonia (a, b) WHERE n > 1000;
 CREATE TABLE parts (a int, b bigint, n int) PARTITION BY LIST (a);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2, 3, 4, 5);
 CREATE TABLE parts_2 PARTITION OF parts DEFAULT;
@@ -32,6 +35,7 @@ INSERT INTO parts SELECT a, b, n FROM t;
 CREATE INDEX ON parts USING harmonia (a, b);
 :vacuum ANALYZE t;
 :vacuum ANALYZE plain;
+:vacuum ANALYZE partly;
 :vacuum ANALYZE parts;
 
 -- A list of n rows in a form with %1$s and so on for numbers; "%%" comes before a form's quotes.
@@ -67,7 +71,8 @@ SELECT * FROM compare_lists(
 	'SELECT p.n FROM t RIGHT JOIN plain p USING (n, a, b) WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')');
 
 -- Other lists stay: short ones, those under NOT and beside OR, those of several tables or of columns
--- that no index begins with, other operators, and rows that are locked.
+-- that no index begins with, or a partial one, other operators, two values of a column, stable casts,
+-- security barriers, and rows that are locked.
 SELECT * FROM compare_lists(
 	'SELECT n FROM t WHERE (a, b) IN (' || list(63, '(%s, %s)') || ')',
 	'SELECT n FROM t WHERE (a, b) NOT IN (' || list(100, '(%s, %s)') || ')',
@@ -83,7 +88,13 @@ SELECT * FROM compare_lists(
 	'SELECT n FROM (SELECT a, b, max(n) AS n FROM t GROUP BY a, b) q WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')',
 	'SELECT p.n, t.n FROM plain p LEFT JOIN t ON t.n = p.n AND (t.a, t.b) IN (' || list(100, '(%s, %s)') || ') WHERE p.n < 2000',
 	'SELECT n FROM t WHERE (d, a) IN (' || list(100, '(''2024-1%3$s-11'', %1$s)', extra => ', (timestamp ''2024-11-11'', 1)') || ')',
-	'SELECT n FROM t WHERE (a, x) IN (' || list(100, '(%s, ''%s'' COLLATE "POSIX")') || ')');
+	'SELECT n FROM t WHERE (a, x) IN (' || list(100, '(%s, ''%s'' COLLATE "POSIX")') || ')',
+	'SELECT n FROM t WHERE (a, x) IN ((1, ''2'' COLLATE "POSIX"), ' || list(99, '(%s, ''%s'')') || ')',
+	'SELECT n FROM t WHERE a = 3 AND b = 4 AND a = 5 OR ' || list(100, '(a = %s AND b = %s)', ' OR '),
+	'SELECT n FROM t WHERE ' || list(100, '(a = %s AND b = %s)', ' OR ', ' OR a = 3 AND b = 4 AND c = 1'),
+	'SELECT n FROM t WHERE (d, a) IN (' || list(100, '(timestamptz ''2024-1%3$s-11''::date, %1$s)') || ')',
+	'SELECT n FROM barred WHERE (a, e) IN (' || list(100, '(%s, %s)') || ')',
+	'SELECT n FROM partly WHERE (a, b) IN (' || list(100, '(%s, %s)') || ')');
 BEGIN;
 CALL use_lookups(false);
 SELECT bool_or(p ~ 'VALUES') AS joined FROM plan('SELECT n FROM t WHERE (a, b) IN (' || list(100, '(%s, %s)') || ') FOR UPDATE') p;

@@ -7,6 +7,7 @@
 #   setup      test/setup       these scripts in odd environments, and what make builds again
 #   unit       test/unit        the tree engine, in C
 #   device     cuda/test        the device library and its daemon, on the host device
+#   library    cuda/test        the first half of that
 #   regress    sql, expected    pg_regress
 #   isolation  test/specs       pg_isolation_regress
 #   tap        test/t           crashes, replicas, concurrency
@@ -24,7 +25,8 @@
 #                               a network
 #
 # All but slow, races, sanitizers, bench and roots, which are --slow, are run if none is named; then setup,
-# unit and docs, which keep one processor busy, run beside the first of the others. KEEP=1 keeps
+# unit, library and docs, which keep one processor busy, run beside the first of the others, and
+# device has the daemon alone.  KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests, REGRESS="plan scan" that of regression tests.  JOBS is the number of
 # TAP tests at a time (1).
@@ -49,7 +51,6 @@ alone=()
 beside_pid=''
 unavailable=()
 needs_extension=''
-fault_bindir=''
 # Makefiles see the same variable.
 export DEVICE=${DEVICE:-}
 without_device=''
@@ -155,7 +156,7 @@ prepare() {
 
 	for suite in "${suites[@]}" "${beside[@]}" "${alone[@]}"; do
 		case $suite in
-			packaging | unit | device | sanitizers | faults | races | setup | roots) ;; # which can do without
+			packaging | unit | library | device | sanitizers | faults | races | setup | roots) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -272,7 +273,10 @@ sanitize() {
 	ASAN_OPTIONS='' make -C "$root/$1" --no-print-directory ${CC:+CC="$CC"} sanitize
 }
 
-run_sanitizers() { sanitize test/unit && sanitize cuda; }
+run_sanitizers() {
+	local -x HARMONIA_LENGTH=${HARMONIA_LENGTH:-long}
+	sanitize test/unit && sanitize cuda
+}
 
 run_unit() {
 	local programs
@@ -292,14 +296,20 @@ run_unit() {
 	(cd "$root/test/unit" && prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}")
 }
 
+# All of it, but what the suite library has tested already.
 run_device() {
 	local goal=check
+	[ -z "$all_suites" ] || goal=check-daemon
 	[ "${GPU:-}" != on ] || goal=check-cuda
 	if [ -n "$sanitizers" ]; then
 		sanitize cuda
 		return
 	fi
 	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} "$goal"
+}
+
+run_library() {
+	[ -n "$sanitizers" ] || make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} check-library
 }
 
 run_regress() {
@@ -339,20 +349,25 @@ run_tap_tests() {
 	return 1
 }
 
-# The extension of these tests is built from a copy, because its objects differ.  In the place of
-# a GPU the daemon has a device that does wrong as the environment says.
+# The extension of the suites faults and races is built from a copy, because its objects differ; -O1
+# builds in three quarters of the time.  In the place of a GPU the daemon has a device that does wrong as
+# the environment says.  The file "bindir" says that all this is there.
+build_faults() {
+	local entry bindir
+	[ ! -e "$dir/faults/bindir" ] || return 0
+	mkdir -p "$dir/faults/debian"
+	for entry in Makefile harmonia.control sql src tools debian/pgversions; do
+		cp -R "$root/$entry" "$dir/faults/$entry"
+	done
+	bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 COPT=-O1 \
+		"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
+	install_daemon "$bindir" faulty_gpud || return 1
+	echo "$bindir" >"$dir/faults/bindir"
+}
+
 run_with_faults() {
-	local entry
-	if [ -z "$fault_bindir" ]; then
-		mkdir -p "$dir/faults/debian"
-		for entry in Makefile harmonia.control sql src tools debian/pgversions; do
-			cp -R "$root/$entry" "$dir/faults/$entry"
-		done
-		fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
-			"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
-		install_daemon "$fault_bindir" faulty_gpud || return 1
-	fi
-	PATH=$fault_bindir:$PATH run_tap_tests "$@"
+	build_faults || return 1
+	PATH=$(cat "$dir/faults/bindir"):$PATH run_tap_tests "$@"
 }
 
 run_faults() { run_with_faults test/t-faults/*.pl; }
@@ -429,7 +444,7 @@ has_tests() {
 	case $1 in
 		packaging) compgen -G "$root/test/packaging.pl" ;;
 		unit) compgen -G 'test/unit/Makefile' ;;
-		device) compgen -G "$root/cuda/test/*.c" ;;
+		library | device) compgen -G "$root/cuda/test/*.c" ;;
 		regress) names .sql sql/*.sql | grep -v '^harmonia--' ;;
 		isolation) compgen -G 'test/specs/*.spec' ;;
 		tap) compgen -G 'test/t/*.pl' ;;
@@ -488,12 +503,21 @@ run_suites() {
 	done
 }
 
+run_beside() {
+	run_suites "${beside[@]}"
+	# If that fails, the suite says so.
+	if [[ " ${alone[*]} " == *" faults "* ]]; then
+		build_faults || true
+	fi
+}
+
 # Runs the suites of $beside in a process group of their own, which ends with this script; what they print is shown when
-# they have ended.
+# they have ended.  They have a little less to do than the others, so that they build for the suite
+# faults, too.
 run_side_by_side() {
 	local status=0
 	set -m
-	run_suites "${beside[@]}" >"$dir/beside.log" 2>&1 </dev/null &
+	run_beside >"$dir/beside.log" 2>&1 </dev/null &
 	beside_pid=$!
 	set +m
 	run_suites "${suites[@]}"
@@ -509,11 +533,11 @@ case ${1:-} in
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'')
 		all_suites=yes
-		beside=(setup unit docs)
+		beside=(setup unit library docs)
 		suites=(packaging regress isolation pgtap engine)
 		alone=(device tap faults)
 		if [ -n "$without_device" ]; then
-			suites=(packaging regress isolation pgtap) alone=(tap)
+			beside=(setup unit docs) suites=(packaging regress isolation pgtap) alone=(tap)
 		fi
 		;;
 	*) suites=("$@") ;;

@@ -48,6 +48,7 @@ init_returned(HmFetch *fetch, bool all, const Bitmapset *attributes)
 	{
 		const HmField *field = &fetch->fields.fields[i];
 
+		fetch->may_be_unknown |= field->null_end != 0;
 		if (!all && !bms_is_member(fetch->columns[i], attributes))
 			continue;
 		if (fetch->type != NULL)

@@ -253,6 +253,11 @@ wanted_answer(const HmFetch *fetch)
 static bool
 is_known(const HmFetch *fetch, HmKey key)
 {
+	for (int i = 0; i < fetch->fields.count; i++)
+	{
+		if (hm_field_hides(&fetch->fields.fields[i], key))
+			return false;
+	}
 	for (int i = 0; i < fetch->returned_count; i++)
 	{
 		Datum value;

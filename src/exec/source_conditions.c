@@ -433,6 +433,23 @@ is_inexact_array(const ScanConditions *scan)
 		   scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
 }
 
+/* Whether all keys of an index tell all of its columns, so that hits can be filtered by them. */
+static bool
+tells_columns(Relation index)
+{
+	HmFields fields;
+
+	if (index == NULL)
+		return true;
+	hm_fields_read(index, &fields);
+	for (int i = 0; i < fields.count; i++)
+	{
+		if (fields.fields[i].null_end != 0)
+			return false;
+	}
+	return true;
+}
+
 void
 hm_conditions_begin(LookupNode *lookup)
 {
@@ -443,10 +460,10 @@ hm_conditions_begin(LookupNode *lookup)
 
 	scan->node = &lookup->node.css.ss.ps;
 	scan->composite = lookup->plan.composite;
-	scan->may_filter = !plan->index_only;
 	scan->key_type = lookup->key_type;
 	scan->key_size = lookup->batch.all.key_size;
 	scan->index = lookup->several_targets ? NULL : lookup->targets[0].index;
+	scan->may_filter = !plan->index_only && tells_columns(scan->index);
 	scan->context =
 		AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan", ALLOCSET_DEFAULT_SIZES);
 	scan->arm_count = list_length(plan->arms);

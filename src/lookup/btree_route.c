@@ -65,7 +65,16 @@ hm_btree_key_slowly(const HmBtreeKeys *keys, IndexTuple tuple)
 		if (is_null && fields->count == 1)
 			return (HmBtreeKey){.beyond = keys->nulls_low ? -1 : 1};
 		if (is_null)
+		{
 			composed |= hm_field_null(field) << field->shift;
+			if (field->null_end > 0)
+				composed |= ht_key_ones_128(field->shift);
+			if (field->null_end != 0)
+			{
+				count = fields->count;
+				break;
+			}
+		}
 		else if (fields->count == 1)
 			composed = keys->order != NULL ? (HmKey) value : field->type->normalise(value);
 		else

@@ -66,6 +66,7 @@ my %types = (
 
 # The generator of random numbers, the only kinds of columns that tables have, and how many rows come at once.
 my $r;
+my $method; # of t's index
 my @kinds;
 my @lengths = (60, 300, 300, 300, 2000);
 
@@ -520,14 +521,15 @@ sub make_tables
 		$_->{nulls_first} = $_->{descending};
 		$_->{nulls_first} = !$_->{nulls_first} if $r->chance($same ? 100 : 300);
 	}
-	my $index = join ', ', map { $_->{name} . ($types{ $_->{kind} }{class} // '') . ($_->{descending} ? ' DESC' : ' ASC') . ' NULLS ' . ($_->{nulls_first} ? 'FIRST' : 'LAST') } @keys;
+	my $index = join ', ', map { $_->{name} . ($method eq 'btree' ? '' : $types{ $_->{kind} }{class} // '') . ($_->{descending} ? ' DESC' : ' ASC') . ' NULLS ' . ($_->{nulls_first} ? 'FIRST' : 'LAST') } @keys;
 	my $options = $included == 0 ? '' : ' INCLUDE (' . join(', ', map { $_->{name} } @columns[ @columns - $included .. $#columns ]) . ')';
-	$options .= $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $storage = $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	$options .= $storage unless $method eq 'btree' && $storage =~ /fanout/;
 	$options .= ' WHERE ' . $r->pick(@columns)->{name} . ' IS NOT NULL' if $r->chance(120);
 	my ($by, $partitions) = $r->chance(300) ? partitions(@columns) : ('', '');
-	my $make_index = "CREATE INDEX t_c ON t USING harmonia ($index)$options;";
+	my $make_index = "CREATE INDEX t_c ON t USING $method ($index)$options;";
 	my $children = $by eq '' && $r->chance(100)
-	  ? "CREATE TABLE t_kid (extra int) INHERITS (t); CREATE INDEX t_kid_c ON t_kid USING harmonia ($index)$options;"
+	  ? "CREATE TABLE t_kid (extra int) INHERITS (t); CREATE INDEX t_kid_c ON t_kid USING $method ($index)$options;"
 	  . "INSERT INTO t_kid ($names, v) SELECT $names, v FROM t WHERE id % 3 = 0; ALTER TABLE t_kid DROP COLUMN extra;"
 	  : '';
 
@@ -621,8 +623,8 @@ sub comparison
 }
 
 # Compare random queries: size has the number of tables, of rounds of changes for each, and of queries
-# for each round.  It may have "kinds", a list of the only types, "first", another list for the first table, and "replica", a
-# server that the queries are sent to.
+# for each round.  It may have "kinds", a list of the only types, "first", another list for the first table, "method", that of the
+# index, and "replica", a server that the queries are sent to.
 # Returns how many queries were run, the first problem, or '', and how often the index was used in which way; "wide" is the
 # number of queries of indexes whose keys have 128 bits, "statements" that of statements, one for each plan.
 sub compare_columns_at_random
@@ -633,6 +635,7 @@ sub compare_columns_at_random
 	my $indexes = "pg_class WHERE relkind = 'i' AND relam = (SELECT oid FROM pg_am WHERE amname = 'harmonia')";
 
 	$r = HarmoniaRandom->new($seed);
+	$method = $size{method} // 'harmonia';
 	make_functions($node);
 	for my $table (1 .. $size{tables})
 	{

@@ -9,7 +9,7 @@ use Test::More;
 
 my $seed = test_seed();
 my %size = test_length(
-	short => { tables => 6, chunks => 2, statements => 1700 },
+	short => { tables => 4, chunks => 2, statements => 1700 },
 	long => { tables => 50, chunks => 10, statements => 2000 });
 my $node = new_node('random', conf => 'shared_buffers = 32MB');
 my ($compared, $problem) = compare_at_random($node, $seed, %size);

@@ -34,7 +34,9 @@ CREATE INDEX single_k ON single USING harmonia (k);
 CREATE TABLE o AS SELECT i AS p, CASE WHEN i % 50 > 0 THEN hashint4(i * 3 % 16000) ELSE 12345678901 END AS k,
 	i * 7919 % 6000 AS a, CASE WHEN i % 40 > 0 THEN date '2000-01-01' + i * 7919 % 6000 ELSE '-infinity' END AS d FROM generate_series(1, 2000) i;
 INSERT INTO o VALUES (0, NULL, NULL, NULL), (0, -9223372036854775808, -2147483648, '-infinity'), (0, 9223372036854775807, 7, 'infinity'), (0, 0, 0, '2000-01-01');
-VACUUM ANALYZE wide, narrow, second, single, o;
+-- Without lookups, a join by ranges compares each of these with each row.
+CREATE TABLE fifth AS SELECT * FROM o WHERE p % 5 = 0;
+VACUUM ANALYZE wide, narrow, second, single, o, fifth;
 CREATE FUNCTION lookups() RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
 		set_config('enable_mergejoin', 'off', false), set_config('enable_nestloop', 'off', false),
@@ -63,8 +65,8 @@ my %covered = (
 	'64 bits' => 'SELECT count(*), sum(p), sum(n.b), count(n.b) FROM o JOIN narrow n USING (d)',
 	'64 bits, a sum' => 'SELECT count(*), sum(b), max(d) FROM narrow WHERE d = ANY (ARRAY(SELECT d FROM o))',
 	'ranges of the second column' => 'SELECT count(*), sum(s.b) FROM o JOIN second s ON s.a = o.a AND s.b BETWEEN o.p % 500 AND o.p % 500 + 400',
-	'32 bits' => 'SELECT count(*), sum(s.k), sum(p) FROM o JOIN single s ON s.k BETWEEN o.p AND o.p + 7',
-	'ranges of several lengths' => 'SELECT count(*), sum(s.k), sum(p) FROM o JOIN single s ON s.k BETWEEN o.p AND o.p + o.p % 9 - 1',
+	'32 bits' => 'SELECT count(*), sum(s.k), sum(p) FROM fifth o JOIN single s ON s.k BETWEEN o.p AND o.p + 7',
+	'ranges of several lengths' => 'SELECT count(*), sum(s.k), sum(p) FROM fifth o JOIN single s ON s.k BETWEEN o.p AND o.p + o.p % 9 - 1',
 	'ranges of one table' => 'SELECT count(*), sum(k) FROM single WHERE k < 500 OR k BETWEEN 700 AND 900 OR k > 14000');
 for my $case (sort keys %covered)
 {
@@ -95,7 +97,7 @@ my %told = (
 	'the key alone' => 'SELECT count(*), sum(w.k) FROM o JOIN wide w ON w.k = o.k',
 	'rows of the key alone' => 'SELECT count(*), sum(hashint8(k)) FROM (SELECT w.k FROM o JOIN wide w ON w.k = o.k OFFSET 0) s',
 	'whether there is one' => 'SELECT count(*), sum(p) FROM o WHERE EXISTS (SELECT FROM wide w WHERE w.k = o.k)',
-	'a count of ranges' => 'SELECT count(*), sum(p) FROM o JOIN single s ON s.k BETWEEN o.p AND o.p + o.p % 9 - 1');
+	'a count of ranges' => 'SELECT count(*), sum(p) FROM fifth o JOIN single s ON s.k BETWEEN o.p AND o.p + o.p % 9 - 1');
 for my $case (sort keys %told)
 {
 	my $expected = $node->safe_psql('postgres', "$no_lookups; $told{$case}");

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static int tests_run = 0;
@@ -79,6 +80,14 @@ report(const char *fmt, ...)
 	}
 	failure[0] = '\0';
 	fflush(stdout);
+}
+
+int
+rnd_rounds(int n)
+{
+	const char *length = getenv("HARMONIA_LENGTH");
+
+	return length != NULL && strcmp(length, "long") == 0 ? n : n / 3;
 }
 
 /* splitmix64 */

@@ -25,6 +25,9 @@ extern bool failed(void);
 /* In a process of a test: print why it has failed, if it has; returns its exit status. */
 extern int process_status(void);
 
+/* How many rounds a random test has: n, or a third of that without HARMONIA_LENGTH=long. */
+extern int rnd_rounds(int n);
+
 extern uint64_t rnd(void);
 
 /*

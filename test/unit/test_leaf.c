@@ -227,7 +227,7 @@ leaf_separator(const Leaf *leaf, int i)
 static void
 test_leaf_range_blocks(int bits, int tid_bytes)
 {
-	for (int round = 0; round < 200 && !failed(); round++)
+	for (int round = 0; round < rnd_rounds(200) && !failed(); round++)
 	{
 		Leaf *leaf = leaf_create(bits, tid_bytes);
 		int last = ht_leaf_blocks(leaf->shape) - 1;

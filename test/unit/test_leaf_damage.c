@@ -47,7 +47,7 @@ test_leaf_damaged(int bits, int tid_bytes)
 {
 	int capacity = HT_LEAF_MAX_ENTRIES; /* the shape may be damaged, too */
 
-	for (int round = 0; round < 2000 && !failed(); round++)
+	for (int round = 0; round < rnd_rounds(2000) && !failed(); round++)
 	{
 		Leaf *leaf = leaf_create(bits, tid_bytes);
 		HtEntry *out = allocate(capacity * sizeof(HtEntry));

@@ -371,7 +371,7 @@ test_search(int bits, int tid_bytes)
 				   names[variant]);
 			continue;
 		}
-		for (int round = 0; round < 350 && !failed(); round++)
+		for (int round = 0; round < rnd_rounds(350) && !failed(); round++)
 		{
 			int keys = values[round % 7];
 

@@ -677,7 +677,7 @@ test_leaf_damaged(int bits, int tid_bytes)
 	static HtEntry128 out[HT_LEAF_MAX_ENTRIES];
 	static bool dead[HT_LEAF_MAX_ENTRIES];
 
-	for (int round = 0; round < 300 && !failed(); round++)
+	for (int round = 0; round < rnd_rounds(300) && !failed(); round++)
 	{
 		Leaf *leaf = leaf_create(bits, tid_bytes);
 		int kind = rnd_below(4);

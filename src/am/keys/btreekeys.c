@@ -6,7 +6,8 @@
  * keys are exact and sort as values do, and have room in 128 bits.  The keys are made of these
  * columns alone, as those of a harmonia index on them, with one difference: where there is no room
  * for NULL, it shares the value of the least or the greatest key, as it sorts, because the order is
- * that of the index.  What is computed here is not stored.
+ * that of the index; and so that entries with NULL are on one side of those with that key, later
+ * columns have the least or the greatest values.  What is computed here is not stored.
  */
 #include "postgres.h"
 

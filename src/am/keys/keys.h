@@ -176,7 +176,7 @@ typedef struct HmField
 	bool in_gap;     /* as many bits as the keys, and NULL has a value of its own */
 	bool nulls_low;  /* if NULL has one: it is below all keys, not above */
 	int8 null_end;   /* of a btree, where NULL has none: it shares that of the least key (-1), or of
-					  * the greatest (1); 0: that of some key */
+					  * the greatest (1), and later columns have no values; 0: that of some key */
 } HmField;
 
 typedef struct HmFields
@@ -279,6 +279,14 @@ static inline bool
 hm_field_is_exact(const HmField *field)
 {
 	return field->type->exact && hm_field_is_ordered(field);
+}
+
+/* Whether a key has NULL where that hides the values of later columns, or may have. */
+static inline bool
+hm_field_hides(const HmField *field, HmKey key)
+{
+	return field->null_end != 0 &&
+		   (key >> field->shift & hm_field_mask(field)) == hm_field_null(field);
 }
 
 /*
