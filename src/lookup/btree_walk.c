@@ -26,6 +26,16 @@
 #include "compat.h"
 #include "lookup/btree.h"
 
+/* How many leaves are prefetched ahead. */
+#define LEAVES_AHEAD 2
+
+/*
+ * So many probes read most of a leaf.  Otherwise only some of its lines are prefetched, of
+ * HM_LINE_SIZE bytes: those of the line pointers of 350 entries, and the last one.
+ */
+#define MANY_PROBES 6
+#define FEW_LINES (UINT64CONST(0x0FFF) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
+
 struct HmWalk
 {
 	Relation index;
@@ -53,6 +63,7 @@ struct HmWalk
 	uint32 *active; /* probes that go on to the right of the last leaf */
 	uint32 active_count;
 	BlockNumber right; /* the sibling, if there are some */
+	int asked;         /* the first leaf of the route that has not been prefetched */
 
 	/* The leaf that is being answered: probe by probe, active ones first. */
 	bool on_leaf;
@@ -252,10 +263,17 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 	walk->stats->sort_ns += hm_ns_since(start);
 }
 
+/* The key that a probe ends with.  Its first one is passed: to read it may take long. */
 static inline HT_KEY
-probe_high(const HmWalk *walk, uint32 probe)
+probe_high(const HmWalk *walk, uint32 probe, HT_KEY low)
 {
-	return walk->high == NULL ? walk->low[probe] + walk->length : walk->high[probe];
+	return walk->high == NULL ? low + walk->length : walk->high[probe];
+}
+
+static inline HT_KEY
+active_high(const HmWalk *walk, uint32 probe)
+{
+	return probe_high(walk, probe, walk->high == NULL ? walk->low[probe] : 0);
 }
 
 /* The batch's probe that a probe of the walk is of: several values may be of the same one. */
@@ -305,7 +323,27 @@ find_on_route(HmWalk *walk)
 	if (route->next < route->count)
 		return true;
 	walk->stats->segments++;
+	walk->asked = 0;
 	return hm_btree_route(route, &walk->keys, walk->sorted, walk->next, walk->count);
+}
+
+/*
+ * Prefetch the leaves of the route that come next: those of many probes as a whole, of others what
+ * all searches read, which is the page's ends and the line pointers.
+ */
+static void
+look_ahead(HmWalk *walk)
+{
+	HmBtreeRoute *route = &walk->route;
+	int last = Min(route->count, route->next + 1 + LEAVES_AHEAD);
+
+	for (walk->asked = Max(walk->asked, route->next + 1); walk->asked < last; walk->asked++)
+	{
+		uint32 probes = route->leaves[walk->asked].end - route->leaves[walk->asked - 1].end;
+
+		hm_pin_prefetch_lines(walk->index, route->leaves[walk->asked].block,
+							  probes < MANY_PROBES ? FEW_LINES : PG_UINT64_MAX);
+	}
 }
 
 /* Lock the next leaf that has to be visited; returns InvalidBuffer if there is none. */
@@ -325,6 +363,7 @@ lock_next_leaf(HmWalk *walk)
 	if (walk->next == walk->count || !find_on_route(walk))
 		return InvalidBuffer;
 	HM_FAULT(lookup_planned);
+	look_ahead(walk);
 	buffer = hm_btree_read(walk->index, walk->route.leaves[walk->route.next].block);
 	return hm_btree_go_right(&walk->keys, buffer, walk->sorted[walk->next].key);
 }
@@ -368,14 +407,13 @@ add_hits(HmWalk *walk, IndexTuple tuple, uint32 probe, HT_KEY key, Output *outpu
 }
 
 /*
- * Answer a probe on the leaf, from walk->offset on.  Returns false if not all hits fit; then it is
- * to go on from there.
+ * Answer a probe, which ends with this key, on the leaf, from walk->offset on.  Returns false if
+ * not all hits fit; then it is to go on from there.
  */
 static bool
-answer_probe(HmWalk *walk, Page page, uint32 probe, Output *output)
+answer_probe(HmWalk *walk, Page page, uint32 probe, HT_KEY high, Output *output)
 {
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
-	HT_KEY high = probe_high(walk, probe);
 
 	for (; walk->offset <= last; walk->offset++)
 	{
@@ -406,13 +444,18 @@ answer_leaf(HmWalk *walk, Page page, Output *output)
 	{
 		const HtProbe *begins = NULL;
 		uint32 probe;
+		HT_KEY high;
 
 		if (walk->answered < walk->active_count)
+		{
 			probe = walk->active[walk->answered];
+			high = active_high(walk, probe);
+		}
 		else
 		{
 			begins = &walk->sorted[walk->group_begin + walk->answered - walk->active_count];
 			probe = begins->number;
+			high = probe_high(walk, probe, begins->key);
 		}
 		if (is_done(walk, probe))
 		{
@@ -426,13 +469,16 @@ answer_leaf(HmWalk *walk, Page page, Output *output)
 				walk->floor = hm_btree_first(&walk->keys, page, walk->floor, begins->key);
 			walk->offset = walk->floor;
 		}
-		if (!answer_probe(walk, page, probe, output))
+		if (!answer_probe(walk, page, probe, high, output))
 			return false;
 	}
 	return true;
 }
 
-/* The leaf has been answered: keep the probes that go on after it. */
+/*
+ * The leaf has been answered: keep the probes that go on after it.  Without high keys, the order of
+ * those that begin on it is that of their ends.
+ */
 static void
 finish_leaf(HmWalk *walk, Page page)
 {
@@ -441,13 +487,17 @@ finish_leaf(HmWalk *walk, Page page)
 
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
-		if (!hm_btree_above(&walk->keys, end, probe_high(walk, walk->active[i])))
+		if (!hm_btree_above(&walk->keys, end, active_high(walk, walk->active[i])))
 			walk->active[kept++] = walk->active[i];
 	}
-	for (uint32 i = walk->group_begin; i < walk->group_end; i++)
+	for (uint32 i = walk->group_end; i > walk->group_begin; i--)
 	{
-		if (!hm_btree_above(&walk->keys, end, probe_high(walk, walk->sorted[i].number)))
-			walk->active[kept++] = walk->sorted[i].number;
+		const HtProbe *probe = &walk->sorted[i - 1];
+
+		if (!hm_btree_above(&walk->keys, end, probe_high(walk, probe->number, probe->key)))
+			walk->active[kept++] = probe->number;
+		else if (walk->high == NULL)
+			break;
 	}
 	walk->active_count = kept;
 	walk->on_leaf = false;
