@@ -647,3 +647,19 @@ COMMENT ON FUNCTION harmonia_page(regclass, bigint)
 IS 'header and special area of a page of a harmonia index';
 
 REVOKE ALL ON FUNCTION harmonia_page(regclass, bigint) FROM PUBLIC;
+
+-- ----------------------------------------------------------------
+-- Loading
+-- ----------------------------------------------------------------
+
+-- Lookups in btree indexes need the library in the session. A script's messages are hidden unless
+-- they are warnings; this one is shown if the session shows notices.
+DO $$
+BEGIN
+	IF concat(current_setting('shared_preload_libraries'), current_setting('session_preload_libraries')) !~ 'harmonia' THEN
+		PERFORM set_config('client_min_messages', reset_val, true) FROM pg_settings WHERE name = 'client_min_messages';
+		RAISE NOTICE 'harmonia is not loaded when a session begins'
+			USING DETAIL = 'Joins and arrays are looked up in btree indexes only if it is. Harmonia indexes need nothing.',
+				HINT = format('ALTER DATABASE %I SET session_preload_libraries = ''harmonia''; or name it in shared_preload_libraries.', current_database());
+	END IF;
+END $$;

@@ -252,7 +252,7 @@ typedef struct LookupSource
 
 /*
  * What is searched: search_targets.c, or src/foreign.  Functions are called once for a target or a
- * run of matches, never for a row.  A btree would be another one.
+ * run of matches, never for a row.
  */
 typedef struct LookupSearch
 {
