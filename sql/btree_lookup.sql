@@ -180,6 +180,31 @@ COMMIT;
 SET lookup.seqscan = off;
 
 --
+-- Operator classes of other orders: keys are not in their order, so values are looked up
+--
+CREATE FUNCTION reverse(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp($2, $1)';
+CREATE FUNCTION reverse(float8, float8) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btfloat8cmp($2, $1)';
+CREATE OPERATOR CLASS reversed_int FOR TYPE int USING btree AS OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 reverse(int, int);
+CREATE OPERATOR CLASS reversed_float FOR TYPE float8 USING btree AS OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 reverse(float8, float8);
+CREATE TABLE v (k int, f float8) WITH (autovacuum_enabled = off);
+INSERT INTO v SELECT nullif(i % 900 - 100, 7), i % 900 / 4.0 - 50 FROM generate_series(1, 6000) i;
+CREATE INDEX v_k ON v (k reversed_int);
+CREATE INDEX v_f ON v (f reversed_float);
+:vacuum ANALYZE v;
+SELECT * FROM compare_lookups('SELECT o.n, v.k FROM o JOIN v USING (k)', 'SELECT k FROM v WHERE k = ANY (ARRAY(SELECT k FROM o))', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM v WHERE v.k = o.k)');
+-- Keys of floats do not give them back: -0 has that of 0.
+SELECT * FROM compare_lookups('SELECT n, f FROM (SELECT n, k::float8 / 2 AS f FROM o OFFSET 0) o JOIN v USING (f)', 'SELECT f FROM v WHERE f = ANY (ARRAY(SELECT k / 4.0::float8 FROM o))');
+-- The "=" of a family may be another one than the type's, by which batches have their distinct keys.
+CREATE FUNCTION same_size(int, int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT abs($1) = abs($2)';
+CREATE FUNCTION smaller(int, int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT abs($1) < abs($2)';
+CREATE FUNCTION compare_size(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp(abs($1), abs($2))';
+CREATE OPERATOR |=| (LEFTARG = int, RIGHTARG = int, FUNCTION = same_size, COMMUTATOR = |=|, RESTRICT = eqsel, JOIN = eqjoinsel, MERGES);
+CREATE OPERATOR |<| (LEFTARG = int, RIGHTARG = int, FUNCTION = smaller);
+CREATE OPERATOR CLASS by_size FOR TYPE int USING btree AS OPERATOR 1 |<|, OPERATOR 3 |=|, FUNCTION 1 compare_size(int, int);
+CREATE INDEX v_size ON v (k by_size);
+SELECT * FROM compare_lookups('SELECT o.n, v.k FROM o JOIN v ON v.k |=| o.k', 'SELECT k FROM v WHERE k |=| ANY (ARRAY(SELECT k FROM o))', 'SELECT k FROM v WHERE k |=| ANY (''{1, -1, 9, -20}'')');
+
+--
 -- Pages that are emptied and deleted; dead entries; other kinds of tables
 --
 CREATE TABLE e (k int) WITH (autovacuum_enabled = off);

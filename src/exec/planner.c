@@ -26,6 +26,7 @@
 #include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
+#include "utils/typcache.h"
 
 #include "compat.h"
 #include "exec/planner.h"
@@ -125,10 +126,15 @@ hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator)
 		return 0;
 	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy, &left, &right);
 
-	/* An extension may have added operators to PostgreSQL's families. */
+	/*
+	 * An extension may have added operators to PostgreSQL's families, or families whose "=" is
+	 * another one.
+	 */
 	if (index->relam == BTREE_AM_OID &&
-		(hm_has_values(index) ? strategy != BTEqualStrategyNumber || right != index->opcintype[0] :
-								hm_bracket_function(index->opcintype[column], right) == NULL))
+		(hm_has_values(index) ?
+			 strategy != BTEqualStrategyNumber ||
+				 operator!= lookup_type_cache(index->opcintype[0], TYPECACHE_EQ_OPR)->eq_opr :
+			 hm_bracket_function(index->opcintype[column], right) == NULL))
 		return 0;
 	return strategy;
 }

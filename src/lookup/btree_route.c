@@ -129,8 +129,8 @@ hm_btree_step_right(Relation index, Buffer buffer)
 
 		if (P_RIGHTMOST(opaque))
 			elog(ERROR, "fell off the end of index \"%s\"", RelationGetRelationName(index));
-		CHECK_FOR_INTERRUPTS();
 		_bt_relbuf(index, buffer);
+		CHECK_FOR_INTERRUPTS();
 		buffer = hm_btree_read(index, right);
 		if (!P_IGNORE(BTPageGetOpaque(BufferGetPage(buffer))))
 			return buffer;

@@ -346,6 +346,17 @@ look_ahead(HmWalk *walk)
 	}
 }
 
+/* In a damaged index, a downlink or a sibling may be another page, whose tuples have no TIDs. */
+static void
+check_leaf(const HmWalk *walk, Buffer buffer)
+{
+	if (!P_ISLEAF(BTPageGetOpaque(BufferGetPage(buffer))))
+		ereport(ERROR, (errcode(ERRCODE_INDEX_CORRUPTED),
+						errmsg("index \"%s\" contains a page at block %u that should be a leaf",
+							   RelationGetRelationName(walk->index), BufferGetBlockNumber(buffer)),
+						errhint("Please REINDEX it.")));
+}
+
 /* Lock the next leaf that has to be visited; returns InvalidBuffer if there is none. */
 static Buffer
 lock_next_leaf(HmWalk *walk)
@@ -515,6 +526,7 @@ visit_leaf(HmWalk *walk, Output *output)
 		walk->next = walk->count;
 		return false;
 	}
+	check_leaf(walk, buffer);
 	page = BufferGetPage(buffer);
 	walk->stats->leaves++;
 	if (walk->snapshot != NULL)

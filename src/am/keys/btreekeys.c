@@ -41,7 +41,12 @@ hm_btree_columns(const Oid *families, const Oid *types, int count)
 	int columns = 0;
 
 	if (!hm_btree_has_keys(families[0], types[0]))
-		return hm_key_type_lookup(types[0]) != NULL ? 1 : 0;
+	{
+		const HmKeyType *type = hm_key_type_lookup(types[0]);
+
+		/* Probes of exact types have keys alone, which are to give the values back. */
+		return type != NULL && (!type->exact || type->returnable) ? 1 : 0;
+	}
 	for (; columns < Min(count, HM_MAX_KEY_COLUMNS); columns++)
 	{
 		const HmKeyType *type = ordered_type(families[columns], types[columns], false);
