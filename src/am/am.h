@@ -393,6 +393,13 @@ typedef struct HmDeadRow
 } HmDeadRow;
 
 /*
+ * Ask a heap table whether the row that a TID leads to is dead to all.  *buffer is the page that
+ * was asked last; the caller releases it at the end.  The snapshot is not an MVCC one, so that
+ * serializable transactions do not read the row again.
+ */
+extern bool hm_row_is_dead(Relation heap, uint64 tid, Buffer *buffer);
+
+/*
  * Give hints for the entries of n rows, 1 or more, which are put into another order.  Visits each
  * leaf once, and asks the table again.  Entries that are not found are left out.  The caller heeds
  * hints (hm_heeds_hints()), and holds no buffer lock. Errors: index_corrupted.

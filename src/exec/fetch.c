@@ -114,7 +114,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = hm_fetch_portion_hits(index_only);
-	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot) && !hm_is_btree(index);
+	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot);
 	fetch->io_concurrency = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;

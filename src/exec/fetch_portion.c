@@ -153,7 +153,7 @@ hm_fetch_give_hints(HmFetch *fetch)
 
 	fetch->dead_count = 0;
 	if (count > 0)
-		hm_give_hints(fetch->index, fetch->heap, fetch->dead, count);
+		hm_lookup_give_hints(fetch->index, fetch->heap, fetch->dead, count);
 }
 
 /* Sort the hits that have to be fetched from the heap into heap order. */

@@ -20,6 +20,7 @@
 #define SHOWN_HITS 256
 
 HM_BOTH_WIDTHS(hm_btree_bounds);
+HM_BOTH_WIDTHS(hm_btree_give_hints);
 
 const HmRemoteMethods *hm_remote_methods = NULL;
 
@@ -124,6 +125,15 @@ hm_lookup_bounds(Relation index, int *count)
 		return hm_segment_keys(index, count);
 	return hm_key_width(index) <= HT_WIDTH64 ? hm_btree_bounds(index, count) :
 											   hm_btree_bounds_128(index, count);
+}
+
+void
+hm_lookup_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
+{
+	if (hm_is_btree(index))
+		HM_FOR_INDEX(index, hm_btree_give_hints)(index, heap, rows, n);
+	else
+		hm_give_hints(index, heap, rows, n);
 }
 
 void

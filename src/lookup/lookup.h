@@ -293,6 +293,12 @@ extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
  */
 extern HmKey *hm_lookup_bounds(Relation index, int *count);
 
+/*
+ * Give hints for the entries of n rows that lookups have found dead, as hm_give_hints(): in a btree
+ * they are marked as dead, as PostgreSQL's own scans do, so that inserts can remove them.
+ */
+extern void hm_lookup_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
+
 /* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
 extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);
 extern void hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats);

@@ -182,34 +182,6 @@ read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmH
 	return true;
 }
 
-/*
- * Ask the table whether the row that an entry leads to is dead to all.  *buffer is the page of the
- * table that was asked last.  The snapshot is not an MVCC one, so that serializable transactions
- * do not read the row again.
- */
-static bool
-is_dead(Relation heap, HtEntry entry, Buffer *buffer)
-{
-	ItemPointerData tid;
-	HeapTupleData tuple;
-	Page page;
-	OffsetNumber offset;
-	bool all_dead = false;
-	bool found = true;
-
-	hm_tid_unpack(entry.tid, &tid);
-	offset = ItemPointerGetOffsetNumber(&tid);
-	*buffer = ReleaseAndReadBuffer(*buffer, heap, ItemPointerGetBlockNumber(&tid));
-	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(*buffer);
-
-	/* A damaged index may have entries without a row, which must not hide a later one. */
-	if (offset <= PageGetMaxOffsetNumber(page) && ItemIdIsUsed(PageGetItemId(page, offset)))
-		found = heap_hot_search_buffer(&tid, heap, *buffer, SnapshotSelf, &tuple, &all_dead, true);
-	LockBuffer(*buffer, BUFFER_LOCK_UNLOCK);
-	return !found && all_dead;
-}
-
 /* Keep those of the leaf's entries whose rows are dead. */
 static void
 keep_dead(Relation heap, HmHintLeaf *leaf)
@@ -219,7 +191,7 @@ keep_dead(Relation heap, HmHintLeaf *leaf)
 
 	for (int i = 0; i < leaf->count; i++)
 	{
-		if (is_dead(heap, leaf->entries[i], &buffer))
+		if (hm_row_is_dead(heap, leaf->entries[i].tid, &buffer))
 			leaf->entries[kept++] = leaf->entries[i];
 	}
 	if (BufferIsValid(buffer))
@@ -282,6 +254,29 @@ hm_heeds_hints(Snapshot snapshot)
 {
 	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery &&
 		   !TransactionStartedDuringRecovery();
+}
+
+bool
+hm_row_is_dead(Relation heap, uint64 packed, Buffer *buffer)
+{
+	ItemPointerData tid;
+	HeapTupleData tuple;
+	Page page;
+	OffsetNumber offset;
+	bool all_dead = false;
+	bool found = true;
+
+	hm_tid_unpack(packed, &tid);
+	offset = ItemPointerGetOffsetNumber(&tid);
+	*buffer = ReleaseAndReadBuffer(*buffer, heap, ItemPointerGetBlockNumber(&tid));
+	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(*buffer);
+
+	/* A damaged index may have entries without a row, which must not hide a later one. */
+	if (offset <= PageGetMaxOffsetNumber(page) && ItemIdIsUsed(PageGetItemId(page, offset)))
+		found = heap_hot_search_buffer(&tid, heap, *buffer, SnapshotSelf, &tuple, &all_dead, true);
+	LockBuffer(*buffer, BUFFER_LOCK_UNLOCK);
+	return !found && all_dead;
 }
 
 void
