@@ -33,7 +33,6 @@ my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/CITUS.md do
 # First lines of the blocks of sh that cannot run here, and why.
 my %not_run = (
 	'sudo apt-get' => 'installs packages',
-	'make PG_CONFIG=' => "names a PostgreSQL of the reader's",
 	'docker build' => 'needs Docker',
 	'make check' => 'runs all this, too',
 	'mkdir -p ~/rpmbuild' => 'needs a repository and rpmbuild',
