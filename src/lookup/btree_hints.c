@@ -117,7 +117,7 @@ mark(Relation index, Relation heap, Buffer leaf, Page copy, const uint64 *tids, 
 		ReleaseBuffer(buffer);
 
 	_bt_lockbuf(index, leaf, BT_READ);
-	for (int i = 0; i < items->count; i++)
+	for (int i = 0; i < items->count && !P_IGNORE(BTPageGetOpaque(page)); i++)
 	{
 		if (!dead[i] || !is_unchanged(page, copy, items->offsets[i]))
 			continue;

@@ -9,7 +9,7 @@
 
 #include "lookup/btree.h"
 
-/* A probe that is being sorted. */
+/* A probe that is being sorted.  Equal values stay in the order of the batch. */
 typedef struct SortedValue
 {
 	Datum first; /* an abbreviation of the value, or itself */
@@ -22,10 +22,10 @@ compare_sorted(const SortedValue *a, const SortedValue *b, const HmBtreeValues *
 	SortSupport order = values->keys->order;
 	int result = ApplySortComparator(a->first, false, b->first, false, order);
 
-	if (result != 0 || order->abbrev_converter == NULL)
-		return result;
-	return ApplySortAbbrevFullComparator(values->values[a->number], false,
-										 values->values[b->number], false, order);
+	if (result == 0 && order->abbrev_converter != NULL)
+		result = ApplySortAbbrevFullComparator(values->values[a->number], false,
+											   values->values[b->number], false, order);
+	return result != 0 ? result : (a->number > b->number) - (a->number < b->number);
 }
 
 #define ST_SORT sort_sorted_values

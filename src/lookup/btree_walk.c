@@ -182,18 +182,24 @@ flip_probes(HmWalk *walk)
 	walk->high = high == NULL ? NULL : flipped_high;
 }
 
-/* Keep one of equal probes. */
+/*
+ * Keep one of equal probes, if the batch wants that.  In any case, keep one of the equal values
+ * that a probe of the batch has: they are neighbours.
+ */
 static void
-drop_duplicates(HmWalk *walk)
+drop_duplicates(HmWalk *walk, bool distinct)
 {
+	const uint32 *owners = walk->values.owners;
 	HtProbe *sorted = walk->sorted;
 	uint32 kept = 0;
 
 	for (uint32 i = 0; i < walk->count; i++)
 	{
-		if (kept == 0 ||
-			hm_btree_below(&walk->keys, (HmBtreeKey){sorted[kept - 1].key, 0}, sorted[i].key))
-			sorted[kept++] = sorted[i];
+		if (kept > 0 &&
+			(distinct || owners[sorted[kept - 1].number] == owners[sorted[i].number]) &&
+			!hm_btree_below(&walk->keys, (HmBtreeKey){sorted[kept - 1].key, 0}, sorted[i].key))
+			continue;
+		sorted[kept++] = sorted[i];
 	}
 	walk->count = kept;
 }
@@ -255,8 +261,8 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 			flip_probes(walk);
 		sort_keys(walk);
 	}
-	if (batch->distinct)
-		drop_duplicates(walk);
+	if (batch->distinct || walk->values.owners != NULL)
+		drop_duplicates(walk, batch->distinct);
 	walk->next = walk->active_count = 0;
 	walk->route.count = walk->route.next = 0;
 	walk->on_leaf = false;

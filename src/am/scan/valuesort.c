@@ -10,8 +10,8 @@
 #include "am/scan/scan.h"
 
 /*
- * Add the next value in the order of keys.  One that is the same as the first of its key is
- * left out: an array may have it many times.
+ * Add the next value in the order of keys.  One that is the same as another of its key is left
+ * out: an array may have it many times.  Few values have the same key.
  */
 static void
 add_value(HmKeyValues *result, HT_KEY key, Datum value, int16 length)
@@ -22,8 +22,11 @@ add_value(HmKeyValues *result, HT_KEY key, Datum value, int16 length)
 
 	if (result->count > 0 && keys[last] == key)
 	{
-		if (datumIsEqual(result->values[result->first[last]], value, false, length))
-			return;
+		for (uint32 i = result->first[last]; i < end; i++)
+		{
+			if (datumIsEqual(result->values[i], value, false, length))
+				return;
+		}
 	}
 	else
 		keys[result->count++] = key;
