@@ -73,6 +73,14 @@ divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filte
 	return others;
 }
 
+/* Whether what identifies the rows of several tables that are changed may be in the scan tuple. */
+static bool
+has_row_identity(const PlannerInfo *root, const RelOptInfo *joinrel)
+{
+	return HM_SCANS_HAVE_ROWID_VARS || root->row_identity_vars == NIL ||
+		   !bms_overlap(joinrel->relids, root->all_result_relids);
+}
+
 /* Whether one of the expressions is the same column. */
 static bool
 has_column(List *exprs, Node *column)
@@ -172,6 +180,8 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &hm_lookup_join_path_methods;
 	path->custom_paths = list_make1(outer_path);
+	if (hm_is_rechecked(root, joinrel))
+		path->custom_paths = lappend(path->custom_paths, inner->cheapest_total_path);
 	*private = (LookupJoinPath){.inner = inner,
 								.targets = targets,
 								.type = type,
@@ -292,7 +302,8 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 	}
 	else if (type != JOIN_INNER || before == NULL)
 		return;
-	if (PATH_REQ_OUTER(outer_path) != NULL || !needs_only_key(joinrel, outer, targets, keys, extra))
+	if (PATH_REQ_OUTER(outer_path) != NULL || hm_is_rechecked(root, joinrel) ||
+		!needs_only_key(joinrel, outer, targets, keys, extra))
 		return;
 	distinct = clamp_row_est(distinct);
 	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true,
@@ -353,7 +364,8 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool index_only = hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
+	bool index_only = !bms_is_member((int) inner->relid, root->all_result_relids) &&
+					  hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
 	Path *outer_path = outer->cheapest_total_path;
 	JoinType join_type = type;
 	LookupCost cost;
@@ -396,13 +408,37 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 }
 
 bool
+hm_is_rechecked(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	return root->rowMarks != NIL || bms_overlap(rel->relids, root->all_result_relids);
+}
+
+bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
-	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && root->rowMarks == NIL &&
+	return IS_SIMPLE_REL(inner) &&
 		   (inner->rtekind == RTE_RELATION || hm_is_union_all(root, inner)) &&
-		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
+}
+
+/*
+ * Whether rows of the inner side can be joined again: its scan returns all of its columns that the
+ * scan tuple may have.  If several tables are changed, ROWID_VARs stand for what identifies their rows.
+ */
+static bool
+can_recheck(const RelOptInfo *inner)
+{
+	ListCell *cell;
+
+	foreach (cell, inner->reltarget->exprs)
+	{
+		const Var *var = lfirst(cell);
+
+		if (!IsA(var, Var) || var->varattno == InvalidAttrNumber ||
+			(var->varno != (int) inner->relid && var->varno != ROWID_VAR))
+			return false;
+	}
+	return inner->rtekind == RTE_RELATION;
 }
 
 /*
@@ -492,6 +528,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	/*
 	 * An index of the first table is the model: all other targets must have one like it.
 	 */
+	if (hm_is_rechecked(root, joinrel) && (!can_recheck(inner) || !has_row_identity(root, joinrel)))
+		return;
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;

@@ -94,6 +94,12 @@ extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, R
 extern bool hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner);
 
 /*
+ * Whether EvalPlanQual may have rows of a relation joined again, because the query changes or locks
+ * rows.
+ */
+extern bool hm_is_rechecked(const PlannerInfo *root, const RelOptInfo *rel);
+
+/*
  * Whether all that a join with these clauses returns is provided by its inputs, or can be computed
  * of their columns.
  */

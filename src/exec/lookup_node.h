@@ -232,6 +232,15 @@ typedef struct ComputedColumn
 	ExprState *expr;
 } ComputedColumn;
 
+/* Rows that EvalPlanQual has joined again (recheck.c). */
+typedef struct LookupRecheck
+{
+	int *columns;          /* for each column of the scan tuple: the inner scan's, or 0; NULL if the
+							* node is not run by EvalPlanQual */
+	TupleTableSlot *outer; /* the outer row at hand, or NULL */
+	bool matched;          /* it has had a match */
+} LookupRecheck;
+
 typedef struct LookupNode LookupNode;
 
 /*
@@ -273,6 +282,7 @@ struct LookupNode
 	LookupPlan plan;
 	const LookupSource *source;
 	const LookupSearch *search;
+	LookupRecheck recheck;
 	bool is_table;           /* a scan of one table: the scan tuple is its row */
 	bool has_blocks;         /* its rows can be had in blocks */
 	bool chosen;             /* of an index-only scan of one table: the columns of rows have been
@@ -361,6 +371,14 @@ extern void hm_lookup_begin(LookupNode *lookup, bool is_explained);
 
 /* The range table index of the table that is searched. */
 extern Index hm_lookup_relid(const LookupNode *lookup);
+
+/*
+ * Begin to join single rows again, if the node is run by EvalPlanQual; begin again; and return the
+ * next row (recheck.c).
+ */
+extern void hm_recheck_begin(LookupNode *lookup);
+extern void hm_recheck_restart(LookupNode *lookup);
+extern TupleTableSlot *hm_recheck_exec(LookupNode *lookup);
 
 /* Whether there is an outer plan. */
 static inline bool

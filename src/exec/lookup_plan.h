@@ -87,6 +87,9 @@ typedef struct LookupPlan
 	List *columns;        /* that are read from rows, */
 	List *clause_columns; /* and those of the key clauses */
 
+	List *recheck_columns; /* of a join whose rows may be joined again (recheck.c): for the first columns
+							* of the scan tuple, that of the second plan, or 0; otherwise NIL */
+
 	/* Expressions, which setrefs.c changes */
 	List *arguments;      /* of all arms, or of the keys, in order */
 	List *key_clauses;    /* what arms or keys stand for; in a join, they are among "quals", too */
