@@ -68,7 +68,7 @@ DECLARE
 	pid int;
 	rows text[];
 BEGIN
-	PERFORM dblink_exec('one', 'TRUNCATE t, s; INSERT INTO t SELECT i, i * 10, i FROM generate_series(1, 12) i; INSERT INTO s VALUES (2, 1), (5, 2), (8, 3), (20, 4); ANALYZE t, s');
+	PERFORM dblink_exec('one', 'TRUNCATE t, s; INSERT INTO t SELECT i, i * 10, i FROM generate_series(1, 12) i; INSERT INTO s VALUES (2, 1), (5, 2), (8, 3), (20, 4)');
 	PERFORM dblink_exec('two', settings(lookups, level));
 	PERFORM dblink_exec('one', 'BEGIN; ' || change);
 	SELECT p INTO pid FROM dblink('two', 'SELECT pg_backend_pid()') AS x (p int);
@@ -110,11 +110,11 @@ for ([ 'statements', \%statements ], [ 'changes', \%changes ])
 
 my $connections = sprintf q{SELECT dblink_connect(name, 'host=%s port=%d dbname=postgres') FROM unnest('{one,two}'::text[]) name}, $node->host, $node->port;
 
-# The tables, and the indexes' method.
+# The tables, the indexes' method, and the isolation levels.
 my @kinds = (
-	[ 'harmonia', 'harmonia', 'CREATE TABLE t (id int, v int, other int) WITH (autovacuum_enabled = off)' ],
-	[ 'btree', 'btree', 'CREATE TABLE t (id int, v int, other int) WITH (autovacuum_enabled = off)' ],
-	[ 'partitions', 'harmonia', <<'END' ]);
+	[ 'harmonia', 'harmonia', 'read committed,repeatable read', 'CREATE TABLE t (id int, v int, other int) WITH (autovacuum_enabled = off)' ],
+	[ 'btree', 'btree', 'read committed', 'CREATE TABLE t (id int, v int, other int) WITH (autovacuum_enabled = off)' ],
+	[ 'partitions', 'harmonia', 'read committed', <<'END' ]);
 CREATE TABLE t (id int, v int, other int) PARTITION BY RANGE (id);
 CREATE TABLE t_low (other int, gone int, v int, id int);
 ALTER TABLE t_low DROP gone;
@@ -124,7 +124,7 @@ END
 
 for my $kind (@kinds)
 {
-	my ($name, $method, $table) = @$kind;
+	my ($name, $method, $levels, $table) = @$kind;
 	my $unused = $node->safe_psql('postgres', <<END);
 SET client_min_messages = error;
 DROP TABLE IF EXISTS t;
@@ -143,7 +143,7 @@ SET client_min_messages = error;
 DO \$\$ BEGIN PERFORM * FROM ($connections) c; END \$\$;
 WITH runs AS MATERIALIZED (
 	SELECT s.name AS statement, c.name AS change, level, (run(statement, change, true, level)).*, run(statement, change, false, level) AS wanted
-	FROM statements s, changes c, unnest('{read committed,repeatable read}'::text[]) level)
+	FROM statements s, changes c, unnest('{$levels}'::text[]) level)
 SELECT count(*), count(*) FILTER (WHERE waited),
 	string_agg(format(E'%s beside %s, %s: %s, not %s', statement, change, level, outcome, (wanted).outcome), E'\n') FILTER (WHERE outcome IS DISTINCT FROM (wanted).outcome)
 FROM runs;
