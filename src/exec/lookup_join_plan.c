@@ -365,8 +365,7 @@ plan_recheck(const JoinPlan *columns, const Plan *inner)
 		TargetEntry *entry =
 			lfirst_int(source) != 0 ?
 				NULL :
-				find_column(inner->targetlist,
-							(Node *) lfirst_node(TargetEntry, column)->expr);
+				find_column(inner->targetlist, (Node *) lfirst_node(TargetEntry, column)->expr);
 
 		if (entry == NULL && lfirst_int(source) <= 0)
 			elog(ERROR, "column of a lookup join is not in the scan of its inner side");
@@ -405,6 +404,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.arguments = join->arguments;
 	plan.keys = join->keys;
 	plan.index_only = join->index_only;
+	plan.in_order = join->in_order;
+	plan.first_batch = (int) Min(join->first_batch, PG_INT32_MAX);
 	plan.distinct = join->distinct;
 
 	/* Not tlist, which is NIL if a projection will replace it. */

@@ -33,8 +33,10 @@ typedef struct LookupJoinPath
 	List *targets; /* HmTargets */
 	JoinType type;
 	bool index_only;
-	bool distinct;     /* only distinct keys are looked up */
-	List *key_clauses; /* RestrictInfos */
+	bool in_order;      /* rows come in the order of the outer side */
+	double first_batch; /* see LookupPlan */
+	bool distinct;      /* only distinct keys are looked up */
+	List *key_clauses;  /* RestrictInfos */
 	List *arguments;
 	List *keys;         /* LookupKeys */
 	List *restrictions; /* all join clauses */
@@ -75,6 +77,13 @@ extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *tar
  * hash join 57 ns.
  */
 extern Cost hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel);
+
+/* Add to a path's costs what so many rows of a first batch take before any row is returned. */
+extern void hm_join_cost_first(Path *path, Path *outer_path, List *targets, const JoinKeys *keys,
+							   double rows);
+
+/* Add to a path's costs what it takes to return its rows in the order of the outer side. */
+extern void hm_join_cost_order(Path *path, JoinType type);
 
 /*
  * Set the costs of a path: those of its outer path, of its lookups, and of what it evaluates

@@ -121,10 +121,9 @@ hm_lookup_plan_write(const LookupPlan *plan, CustomScan *scan)
 	scan->custom_private =
 		list_make5(write_words(plan, offsetof(LookupPlan, arms)), each_arm(plan->arms, write_keys),
 				   write_keys(plan->keys), plan->subplan, plan->sources);
-	scan->custom_private =
-		list_concat(scan->custom_private,
-					list_make5(write_targets(plan->targets), plan->pruning, plan->columns,
-							   plan->clause_columns, plan->recheck_columns));
+	scan->custom_private = list_concat(
+		scan->custom_private, list_make5(write_targets(plan->targets), plan->pruning, plan->columns,
+										 plan->clause_columns, plan->recheck_columns));
 	scan->custom_exprs = list_make5(plan->arguments, plan->key_clauses, plan->inner_quals,
 									plan->quals, plan->prune_steps);
 	scan->custom_exprs = list_concat(

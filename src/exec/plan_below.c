@@ -17,8 +17,7 @@ hm_child_begin(CustomScanState *node, EState *estate, int eflags)
 	foreach (cell, plan->custom_plans)
 	{
 		if (foreach_current_index(cell) == 0 || estate->es_epq_active != NULL)
-			node->custom_ps =
-				lappend(node->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
+			node->custom_ps = lappend(node->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
 	}
 }
 

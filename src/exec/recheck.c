@@ -5,8 +5,8 @@
  * If a row that a statement changes or locks has been changed by another session meanwhile,
  * PostgreSQL runs the plan again, in an executor state of its own, in which the scan of each table
  * returns the row in question and no other.  There a lookup join looks nothing up.  It is a nested
- * loop over its outer plan and a second one, PostgreSQL's scan of the inner side, which nothing else
- * runs.
+ * loop over its outer plan and a second one, PostgreSQL's scan of the inner side, which nothing
+ * else runs.
  *
  * postgres_fdw has a join of PostgreSQL's in that place.  A scan is enough, because all conditions
  * are in the lookup join's plan anyway; and the outer side need not be planned twice.
@@ -23,8 +23,7 @@ hm_recheck_begin(LookupNode *lookup)
 	LookupRecheck *recheck = &lookup->recheck;
 	ListCell *cell;
 
-	if (lookup->plan.recheck_columns == NIL ||
-		lookup->node.css.ss.ps.state->es_epq_active == NULL)
+	if (lookup->plan.recheck_columns == NIL || lookup->node.css.ss.ps.state->es_epq_active == NULL)
 		return;
 	recheck->columns = palloc0(lookup->column_count * sizeof(int));
 	foreach (cell, lookup->plan.recheck_columns)
@@ -37,7 +36,7 @@ hm_recheck_restart(LookupNode *lookup)
 	lookup->recheck.outer = NULL;
 }
 
-/* Go to the next outer row, and have the inner side start again.  Returns false if there is none. */
+/* Go to the next outer row, and have the inner side start again.  Returns false at the end. */
 static bool
 next_outer(LookupNode *lookup)
 {
