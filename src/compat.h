@@ -214,8 +214,8 @@ extern bool lc_collate_is_c(Oid collation);
 #endif
 
 /*
- * Whether ROWID_VARs may be in the scan tuple of a custom scan, which is what setrefs.c needs; but an
- * assertion of it forbids them.
+ * Whether ROWID_VARs may be in the scan tuple of a custom scan, which is what setrefs.c needs; but
+ * an assertion of it forbids them.
  */
 #ifdef USE_ASSERT_CHECKING
 #define HM_SCANS_HAVE_ROWID_VARS false

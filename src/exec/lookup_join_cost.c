@@ -40,8 +40,8 @@
 
 /*
  * The same where the first rows are wanted soon: no row comes before the first batch has been
- * looked up, and that is small.  Of 10 rows a lookup join took 1.1 to 1.2 times as long as loops, of
- * 100 rows 0.7, of 1,000 0.4.
+ * looked up, and that is small.  Of 10 rows a lookup join took 1.1 to 1.2 times as long as loops,
+ * of 100 rows 0.7, of 1,000 0.4.
  */
 #define FIRST_SETUP 5
 

@@ -29,8 +29,8 @@
 #include "exec/lookup_join_plan.h"
 
 /*
- * Where not every outer row has a match, the first batch is larger than a LIMIT is expected to take:
- * a second one costs more.
+ * Where not every outer row has a match, the first batch is larger than a LIMIT is expected to
+ * take: a second one costs more.
  */
 #define FIRST_MARGIN 1.2
 
