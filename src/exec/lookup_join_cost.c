@@ -412,14 +412,17 @@ hm_join_cost_first(Path *path, Path *outer_path, List *targets, const JoinKeys *
 {
 	const JoinPath *loops = find_loops(path->parent->pathlist, outer_path->parent, targets, keys);
 	double outer_rows = clamp_row_est(outer_path->rows);
-	Cost loop = (path->total_cost - outer_path->total_cost) / outer_rows;
+	Cost lookup = (path->total_cost - outer_path->total_cost) / outer_rows;
+	Cost loop = lookup;
 
 	if (loops != NULL)
 		loop = Max(loop, (loops->path.total_cost - loops->outerjoinpath->total_cost) /
 							 clamp_row_est(loops->outerjoinpath->rows));
-	rows = Min(rows, outer_rows);
-	path->startup_cost =
-		Min(path->startup_cost + (LOOPS_SHARE * rows + FIRST_SETUP) * loop, path->total_cost);
+
+	/* A LIMIT adds its share of the total cost. */
+	path->startup_cost +=
+		Max(0, LOOPS_SHARE * loop - lookup) * Min(rows, outer_rows) + FIRST_SETUP * loop;
+	path->startup_cost = Min(path->startup_cost, path->total_cost);
 }
 
 Cost
