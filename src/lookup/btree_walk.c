@@ -195,8 +195,7 @@ drop_duplicates(HmWalk *walk, bool distinct)
 
 	for (uint32 i = 0; i < walk->count; i++)
 	{
-		if (kept > 0 &&
-			(distinct || owners[sorted[kept - 1].number] == owners[sorted[i].number]) &&
+		if (kept > 0 && (distinct || owners[sorted[kept - 1].number] == owners[sorted[i].number]) &&
 			!hm_btree_below(&walk->keys, (HmBtreeKey){sorted[kept - 1].key, 0}, sorted[i].key))
 			continue;
 		sorted[kept++] = sorted[i];
@@ -372,6 +371,7 @@ lock_next_leaf(HmWalk *walk)
 	drop_done(walk);
 	if (walk->active_count > 0)
 	{
+		HM_FAULT(lookup_going_right);
 		buffer = hm_btree_read(walk->index, walk->right);
 		if (P_IGNORE(BTPageGetOpaque(BufferGetPage(buffer))))
 			buffer = hm_btree_step_right(walk->index, buffer);
