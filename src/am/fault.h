@@ -138,6 +138,7 @@
 	POINT(visibility_gate_entered) \
 	/* lookups */ \
 	POINT(lookup_planned) \
+	POINT(lookup_going_right) \
 	POINT(lookup_prepared) \
 	POINT(lookup_read) \
 	POINT(lookup_portion) \

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 
+#include "am/fault.h"
 #include "compat.h"
 #include "lookup/btree.h"
 
@@ -115,6 +116,7 @@ mark(Relation index, Relation heap, Buffer leaf, Page copy, const uint64 *tids, 
 						   tids, n, heap, &buffer);
 	if (BufferIsValid(buffer))
 		ReleaseBuffer(buffer);
+	HM_FAULT(hint_rows_asked);
 
 	_bt_lockbuf(index, leaf, BT_READ);
 	for (int i = 0; i < items->count && !P_IGNORE(BTPageGetOpaque(page)); i++)
@@ -141,6 +143,7 @@ hint_leaf(Relation index, Relation heap, Buffer leaf, const uint64 *tids, int n)
 
 	memcpy(copy.data, BufferGetPage(leaf), BLCKSZ);
 	_bt_unlockbuf(index, leaf);
+	HM_FAULT(hint_leaf_read);
 	collect((Page) copy.data, tids, n, &items);
 	if (items.count > 0)
 		mark(index, heap, leaf, (Page) copy.data, tids, n, &items);
@@ -212,6 +215,7 @@ hm_btree_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
 		high[i] = keys.flipped == 0 ? (HT_KEY) rows[i].high : ~low;
 		tids[i] = rows[i].tid;
 	}
+	HM_FAULT(hint_begun);
 	qsort(probes, (size_t) n, sizeof(HtProbe), compare_probes);
 	qsort(tids, (size_t) n, sizeof(uint64), compare_tids);
 	while (keys.order == NULL && next < (uint32) n && leaves > 0)

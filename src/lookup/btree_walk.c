@@ -371,6 +371,7 @@ lock_next_leaf(HmWalk *walk)
 	drop_done(walk);
 	if (walk->active_count > 0)
 	{
+		HM_FAULT(lookup_going_right);
 		buffer = hm_btree_read(walk->index, walk->right);
 		if (P_IGNORE(BTPageGetOpaque(BufferGetPage(buffer))))
 			buffer = hm_btree_step_right(walk->index, buffer);

@@ -14,7 +14,7 @@ use HarmoniaRandom;
 our @EXPORT = qw(compare_lookups_at_random make_lookup_functions lookup_tables lookup_queries lookup_script);
 
 # For each type, how to make a key from an integer; and families of types that can be
-# compared with each other.
+# compared with each other.  Of numeric, bpchar and floats, equal values have several images.
 my %keys = (
 	int2 => '((%s) %% 30000)::int2',
 	int4 => '(%s)::int4',
@@ -22,21 +22,24 @@ my %keys = (
 	date => "date '2000-01-01' + ((%s) / 4)::int4",
 	timestamp => "timestamp '2000-01-01' + (%s) * interval '6 hours'",
 	timestamptz => "timestamptz '2000-01-01 00:00+00' + (%s) * interval '6 hours'",
-	float4 => '((%s) / 4.0)::float4',
-	float8 => '((%s) / 4.0)::float8',
+	float4 => '(trunc((%s) / 2.0::float8) / 2)::float4',
+	float8 => 'trunc((%s) / 2.0::float8) / 2',
 	text => "lpad(((%s) + 100000)::text, 8, '0')",
 	word => q{(lpad((((%1$s) + 100000) / 16)::text, 8, '0') || ', and so on, ' || lpad((((%1$s) + 100000) %% 16)::text, 2, '0'))::word},
 	uuid => q{(lpad(to_hex(((%1$s) + 100000) / 64), 16, '0') || lpad(to_hex(((%1$s) + 100000) %% 3000), 16, '0'))::uuid},
-	numeric => '((%s) / 4.0)::numeric',
+	numeric => 'round(div(%1$s, 4) / 2.0, (abs(%1$s) %% 4 + 1)::int4)',
+	bpchar => q{rpad(lpad((((%1$s) + 100000) / 4)::text, 8, '0'), (9 + abs(%1$s) %% 3)::int4)::bpchar},
+	mood => '(enum_range(NULL::mood))[abs(%s) %% 30 + 1]',
 	interval => "(%s) * interval '6 hours'",
 	inet => "inet '10.0.0.0' + (%s)::int8");
 my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)], [qw(uuid)], [qw(word)]);
 # Types whose keys are not exact, and have no order.  A word is a text whose index has keys for ranges.
-my @equality_families = ([qw(text)], [qw(numeric)], [qw(interval)], [qw(inet)]);
+my @equality_families = ([qw(text)], [qw(numeric)], [qw(interval)], [qw(inet)], [qw(bpchar)], [qw(mood)]);
 my %extremes = (
 	int2 => '-32768', int4 => '2147483647', int8 => '-9223372036854775808', date => 'infinity', timestamp => '-infinity',
 	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity',
-	text => '', word => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64');
+	text => '', word => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64',
+	bpchar => '', mood => 'first');
 
 # ----------------------------------------------------------------
 # Queries
@@ -62,15 +65,16 @@ sub key_condition
 	my $low = $r->below($r->{look_width});
 	my $list = join ', ', map { key($r, $type, $r->chance(500) ? $r->below($r->{look_width}) : undef) } 0 .. $r->below(6);
 	my $series = sprintf "ARRAY(SELECT $keys{$type} FROM generate_series(%d, %d, %d) i)", 'i', $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
+	my $mixed = "ARRAY(SELECT k FROM o, generate_series(1, 3) j WHERE v % 7 = " . $r->below(7) . ' ORDER BY hashint4(n + j))';
 	my $range = sprintf '%s %s %s AND %s %s %s', $k, $r->pick('>', '>='), key($r, $type, $low), $k, $r->pick('<', '<='), key($r, $type, $low + $r->below(50));
 
 	return $r->pick(
-		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series) AND $range", "($k IN ($list) OR $k = " . key($r, $type) . ')',
+		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series) AND $range", "$k = ANY ($mixed)", "($k IN ($list) OR $k = " . key($r, $type) . ')',
 		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))', "$k = ANY ($series) AND $k = ANY (ARRAY(SELECT high FROM o))",
 		"$k = ANY ((SELECT array_agg(k) FROM o WHERE n < " . $r->below(1000) . ")::$r->{o_type}\[])", "(($k IN ($list) AND $v > 30) OR ($k = ANY ($series) AND $v < 9))")
 	  if $r->{equality};
 	return $r->pick(
-		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series)",
+		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series)", "$k = ANY ($mixed)",
 		"($range OR $k IN ($list))", "($k < " . key($r, $type, 5) . " OR $range)", "($range OR $range OR $k = " . key($r, $type) . ')',
 		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))',
 		"$k = ANY ((SELECT array_agg(k) FROM o WHERE n < " . $r->below(1000) . ")::$r->{o_type}\[])", "$k = ANY ($series) AND $range", "$k <= ANY (ARRAY[$list])",
@@ -98,7 +102,7 @@ sub restriction
 sub scan_query
 {
 	my ($r) = @_;
-	my $more = $r->pick('', '', ' AND v % 3 = 0', ' AND id > 2000', ' AND k IS NOT NULL', ' AND ' . restriction($r));
+	my $more = $r->pick('', '', ' AND v % 3 = 0', ' AND id > 2000', ' AND k IS NOT NULL', ' AND v = ' . $r->below(100), ' AND ' . restriction($r));
 	return 'SELECT ' . columns($r, 't.k', 't.k', 't.id', 't.v', 't', 't.ctid') . ' FROM t WHERE ' . key_condition($r, 'k') . $more;
 }
 
@@ -118,7 +122,7 @@ sub join_query
 	my ($r) = @_;
 	my $on = join_condition($r, 't', 'o');
 	my $where = $r->pick('true', 'true', 'o.n < ' . $r->below(700), 'o.v % 2 = 0');
-	my $inner = $r->pick('', '', ' AND t.v > 20', ' AND t.id % 5 <> o.n % 5', ' AND ' . restriction($r), ' AND ' . restriction($r));
+	my $inner = $r->pick('', '', ' AND t.v > 20', ' AND t.v = o.v', ' AND t.v = 7', ' AND t.id % 5 <> o.n % 5', ' AND ' . restriction($r), ' AND ' . restriction($r));
 	my $both = columns($r, 'o.n', 't.k', 't.k', 't.id', 't.v + o.v', 'o');
 	my $outer = columns($r, 'o.n', 'o.k', 'o.v', 'o.ctid');
 	my $few = 'o.n < ' . $r->below(40);
@@ -177,6 +181,7 @@ sub make_t
 	my ($r, $width) = @_;
 	my $columns = "id bigserial, k $r->{t_type}, v int";
 	my $quiet = 'WITH (autovacuum_enabled = off)';
+	return "CREATE TABLE t ($columns) $quiet;" if $r->{t_type} eq 'mood';
 	my ($first, $second, $third) = map { sprintf $keys{ $r->{t_type} }, int($width * $_ / 10) } 1, 5, 8;
 
 	return $r->pick_weighted(
@@ -206,6 +211,26 @@ ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES FROM (1500) TO (MAXVALUE);
 END
 }
 
+# SQL that creates the index: of t's key, with these options.  A btree may be unique or partial, have more
+# columns, or another btree beside it.
+sub make_index
+{
+	my ($r, $options) = @_;
+	my $storage = $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+
+	$r->{unique} = $r->{method} eq 'btree' && $r->chance(150);
+	return "CREATE INDEX t_k ON t USING harmonia (k$options)$storage;" if $r->{method} ne 'btree';
+	$storage = '' if $storage =~ /fanout/;
+	return <<"END" if $r->{unique};
+DELETE FROM t a USING t b WHERE a.k = b.k AND a.id > b.id;
+CREATE UNIQUE INDEX t_k ON t (k$options)$storage;
+END
+	my $columns = $r->pick('(k)', '(k)', '(k) INCLUDE (v, id)', '(k, v)', '(k, id DESC)', '(k) WHERE k IS NOT NULL') =~ s/\(k/(k$options/r;
+	my $place = $columns =~ / WHERE/ ? $-[0] : length $columns;
+	substr($columns, $place, 0) = $storage;
+	return "CREATE INDEX t_k ON t $columns;" . $r->pick('', '', "\nCREATE INDEX t_v ON t (v, k);");
+}
+
 # SQL that creates both tables and the index, and the expression for t's keys.
 sub make_tables
 {
@@ -217,20 +242,22 @@ sub make_tables
 	$r->{equality} = grep { $_ == $r->{family} } @equality_families;
 	$r->{t_type} = $r->pick(@{ $r->{family} });
 	my $o_type = $r->{o_type} = $r->pick(@{ $r->{family} });
-	$r->{look_width} = $r->pick(60, 800, 4000);
+	$r->{look_width} = $r->pick(60, 60, 800, 800, 4000, 4000, 12);
 	my $width = $r->{look_width};
 	my $t_key = sprintf $keys{ $r->{t_type} }, sprintf('abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), $width, int($width / 10));
 	my $o_key = sprintf 'abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), int($width * 1.2), int($width / 8);
 	my $class = $r->{t_type} eq 'word' && $r->{method} eq 'harmonia' ? ' text_c_ops' : '';
-	my $option = $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
-	my $index = $class . $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . ($r->{method} eq 'harmonia' || $option =~ /fillfactor/ ? $option : '');
+	my $index = make_index($r, $class . $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST'));
 	my $rows = $r->pick(200, 3000, 5000);
-	my $make_t = make_t($r, $width);
+	my $make_t = $r->{unique} ? "CREATE TABLE t (id bigserial, k $r->{t_type}, v int) WITH (autovacuum_enabled = off);" : make_t($r, $width);
 
 	return (<<"END", $t_key);
 DROP TABLE IF EXISTS t, o;
 DROP DOMAIN IF EXISTS word;
+DROP TYPE IF EXISTS mood;
 CREATE DOMAIN word AS text COLLATE "C";
+CREATE TYPE mood AS ENUM ('first', @{[join ', ', map { "'m$_'" } 1 .. 28]});
+ALTER TYPE mood ADD VALUE 'another' BEFORE 'm9';
 $make_t
 CREATE TABLE o (n int, k $o_type, high $o_type, v int);
 INSERT INTO t (k, v) SELECT CASE WHEN i % 29 <> 3 THEN $t_key END, i % 100 FROM generate_series(1, $rows) i;
@@ -238,7 +265,7 @@ INSERT INTO t (k, v) SELECT '$extremes{$r->{t_type}}', i FROM generate_series(1,
 INSERT INTO o SELECT i, CASE WHEN i % 23 <> 5 THEN @{[sprintf $keys{$o_type}, 'x']} END, @{[sprintf $keys{$o_type}, 'x + i % 9 - 2']}, i % 50
 	FROM (SELECT i, $o_key AS x FROM generate_series(1, 900) i) s;
 INSERT INTO o VALUES (0, '$extremes{$o_type}', '$extremes{$o_type}', 7);
-CREATE INDEX t_k ON t USING $r->{method} (k$index;
+$index
 @{[$r->chance(500) ? 'VACUUM ANALYZE t, o;' : 'ANALYZE t, o;']}
 END
 }
@@ -248,16 +275,17 @@ END
 # locks the two in another order would be ended as a deadlock, with any index.
 sub writers
 {
-	my ($t_key) = @_;
+	my ($r, $t_key) = @_;
+	my $conflict = $r->{unique} ? ' ON CONFLICT DO NOTHING' : '';
 	my $key = $t_key =~ s/\bi\b/:i/gr;
 
 	return {
 		'vacuum@3' => "SELECT pg_try_advisory_lock(1) AS alone \\gset\n\\if :alone\nVACUUM t;\nSELECT pg_advisory_unlock(1);\n\\endif\n",
 		'update@4' => "\\set i random(1, 100000)\nUPDATE t SET v = (v + 1) % 100 WHERE id % 50 = :i % 50;\n",
-		'key@4' => "\\set i random(1, 100000)\nUPDATE t SET k = $key WHERE id % 60 = :i % 60;\n",
+		$r->{unique} ? () : ('key@4' => "\\set i random(1, 100000)\nUPDATE t SET k = $key WHERE id % 60 = :i % 60;\n"),
 		'replace@4' => "\\set i random(1, 100000)\nBEGIN;\nDELETE FROM t WHERE id % 40 = :i % 40;\n"
-		  . "INSERT INTO t (k, v) SELECT $t_key, i % 100 FROM generate_series(:i, :i + 100) i;\nCOMMIT;\n",
-		'rollback@1' => "\\set i random(1, 100000)\nBEGIN;\nINSERT INTO t (k, v) SELECT $t_key, 1 FROM generate_series(:i, :i + 200) i;\nROLLBACK;\n" };
+		  . "INSERT INTO t (k, v) SELECT $t_key, i % 100 FROM generate_series(:i, :i + 100) i$conflict;\nCOMMIT;\n",
+		'rollback@1' => "\\set i random(1, 100000)\nBEGIN;\nINSERT INTO t (k, v) SELECT $t_key, 1 FROM generate_series(:i, :i + 200) i$conflict;\nROLLBACK;\n" };
 }
 
 # ----------------------------------------------------------------
@@ -337,7 +365,7 @@ sub lookup_tables
 	my ($r) = @_;
 	$r->{method} //= 'harmonia';
 	my ($tables, $t_key) = make_tables($r);
-	return ($tables, writers($t_key));
+	return ($tables, writers($r, $t_key));
 }
 
 # So many queries over these tables.  Each is a query, and the types and the values of its

@@ -64,6 +64,10 @@ my %loads = (
 		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
 		  . ' SELECT count(c) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
 	},
+	btree_lookup => {
+		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
+		  . ' SELECT count(c) FROM t WHERE k2 BETWEEN 1 AND 6000 OR k2 BETWEEN 6001 AND 9000;'
+	},
 	device => {
 		prepare => $dense,
 		load => 'SET harmonia.force_device = on; SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
@@ -175,6 +179,7 @@ my @points = (
 	[ scan_leaf_read => 'scan' ],
 	[ scan_leaf_left => 'scan' ],
 	[ lookup_planned => 'lookup' ],
+	[ lookup_going_right => 'btree_lookup' ],
 	[ visibility_gate_entered => 'lookup' ],
 	[ lookup_read => 'lookup' ],
 	[ lookup_portion => 'lookup' ],
