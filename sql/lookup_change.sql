@@ -173,6 +173,7 @@ ANALYZE p, parent, child;
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('UPDATE p SET v = n FROM s WHERE p.id = s.k');
+SELECT * FROM plan('UPDATE p SET v = t.v FROM t WHERE p.id = t.id AND p.v < 3', 'VERBOSE');
 ROLLBACK;
 SELECT * FROM compare_changes('{p,parent,s,log}', 'UPDATE p SET v = n FROM s WHERE p.id = s.k', 'UPDATE p SET id = 3000 - p.id FROM s WHERE p.id = s.k', 'DELETE FROM p USING s WHERE p.id = s.k AND n % 2 = 0',
 	'DELETE FROM p WHERE id IN (SELECT k FROM s)', 'MERGE INTO p USING (SELECT DISTINCT k FROM s WHERE k IS NOT NULL) x ON p.id = x.k WHEN MATCHED AND v < 20 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 0 WHEN NOT MATCHED THEN INSERT VALUES (k, 1)',

@@ -321,8 +321,8 @@ hm_lookup_relid(const LookupNode *lookup)
 	{
 		const Var *var = (Var *) list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr;
 
-		if (lookup->sources[column] == 0 && var->varno != ROWID_VAR)
-			return castNode(Var, var)->varno;
+		if (lookup->sources[column] == 0 && castNode(Var, var)->varattno > 0)
+			return var->varno;
 	}
 }
 

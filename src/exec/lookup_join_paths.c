@@ -302,13 +302,13 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 }
 
 /*
- * Offer paths that keep the order of the outer side, where somebody may want it.  Lookup aggregates
- * do not know them, because they read rows in any order.
+ * Offer paths that keep the order of the outer side, where somebody may want it.  The lookups cost
+ * as much as without.  Lookup aggregates do not know these paths: they read rows in any order.
  */
 static void
 add_ordered_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 				  List *targets, JoinType type, JoinKeys *keys, bool index_only,
-				  JoinPathExtraData *extra)
+				  JoinPathExtraData *extra, const LookupCost *cost)
 {
 	ListCell *cell;
 
@@ -317,15 +317,11 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 		Path *outer_path = lfirst(cell);
 		List *pathkeys = build_join_pathkeys(root, joinrel, type, outer_path->pathkeys);
 		CustomPath *path;
-		LookupCost cost;
 
 		if (pathkeys == NIL || PATH_REQ_OUTER(outer_path) != NULL)
 			continue;
-		hm_join_cost_targets(root, inner, targets, type, keys, index_only, extra,
-							 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width,
-							 1, &cost);
 		path = make_path(root, joinrel, outer_path, inner, targets, type, keys, index_only, 0,
-						 extra, joinrel->rows, pathkeys, &cost);
+						 extra, joinrel->rows, pathkeys, cost);
 		add_path(joinrel, &path->path);
 	}
 }
@@ -451,7 +447,8 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 			   make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
 						 extra, joinrel->rows, NIL, &cost));
 	if (type != JOIN_UNIQUE_OUTER)
-		add_ordered_paths(root, joinrel, outer, inner, targets, type, keys, index_only, extra);
+		add_ordered_paths(root, joinrel, outer, inner, targets, type, keys, index_only, extra,
+						  &cost);
 
 	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
 		!bms_is_empty(joinrel->lateral_relids))

@@ -313,6 +313,7 @@ hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
 	ListCell *cell;
 
 	plan->first_rows = hm_wants_first_rows(root);
+	plan->first_batch = plan->first_rows ? 1 : 0;
 	plan->composite = hm_has_columns(first->index);
 	plan->share_column = first->column;
 	plan->key_type = hm_index_type_id(first->index, first->column);
@@ -405,7 +406,6 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.keys = join->keys;
 	plan.index_only = join->index_only;
 	plan.in_order = join->in_order;
-	plan.first_batch = (int) Min(join->first_batch, PG_INT32_MAX);
 	plan.distinct = join->distinct;
 
 	/* Not tlist, which is NIL if a projection will replace it. */
@@ -419,6 +419,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 		plan.recheck_columns = plan_recheck(&columns, lsecond(plans));
 	hm_join_provide_columns(&columns, plan.inner_quals);
 	hm_join_plan_targets(root, inner, &columns, join->targets, &plan);
+	plan.first_batch = (int) Min(join->first_batch, PG_INT32_MAX);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = other_quals;

@@ -5,16 +5,68 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/pg_type.h"
 #include "utils/memutils.h"
 
 #include "exec/lookup_node.h"
+
+/* The column of a changed table that a ROWID_VAR stands for. */
+static AttrNumber
+identity_column(const Var *var)
+{
+	switch (var->vartype)
+	{
+		case TIDOID:
+			return SelfItemPointerAttributeNumber;
+		case OIDOID:
+			return TableOidAttributeNumber;
+		default:
+			return InvalidAttrNumber;
+	}
+}
+
+/*
+ * EXPLAIN VERBOSE cannot print ROWID_VARs, which other plans have replaced by columns of their
+ * inputs.  So have the node refer to a copy of its plan, in which they are columns of one of the
+ * tables that are changed.
+ */
+static void
+name_row_identity(CustomScanState *node, const EState *estate)
+{
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	bool has_rowid = false;
+	ListCell *cell;
+
+	foreach (cell, plan->custom_scan_tlist)
+	{
+		const Var *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		has_rowid |= IsA(var, Var) && var->varno == ROWID_VAR;
+	}
+	if (!has_rowid || estate->es_plannedstmt->resultRelations == NIL)
+		return;
+	plan = memcpy(palloc(sizeof(CustomScan)), plan, sizeof(CustomScan));
+	plan->custom_scan_tlist = copyObject(plan->custom_scan_tlist);
+	foreach (cell, plan->custom_scan_tlist)
+	{
+		Var *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(var, Var) || var->varno != ROWID_VAR)
+			continue;
+		var->varno = linitial_int(estate->es_plannedstmt->resultRelations);
+		var->varattno = identity_column(var);
+	}
+	node->ss.ps.plan = &plan->scan.plan;
+}
 
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupNode *lookup = (LookupNode *) node;
 
+	name_row_identity(node, estate);
 	if (((CustomScan *) node->ss.ps.plan)->custom_plans != NIL)
 		hm_child_begin(node, estate, eflags);
 	hm_lookup_begin(lookup, (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0);
