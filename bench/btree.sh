@@ -5,9 +5,11 @@
 #
 # usage: bench/btree.sh [SECTION...]
 #
-#   few many      default: both of them
+#   few many order changes      default: all of them
 #
 # "many" looks up a twentieth as many keys as the table has rows; "few" one to a thousand, 100 times each.
+# "order" returns the rows of such a join, or the first of them, in the order of its outer side; "changes"
+# changes or locks a tenth of the rows of a table a twentieth as large, and rolls that back.
 #
 # Environment: ROWS (20000000), RUNS (3), and the variables of bench/common.sh.  Takes 5 GB of memory and 10 GB
 # of disk space with 20 million rows.
@@ -32,7 +34,15 @@ load() {
 		CREATE INDEX ON t (u);
 		CREATE INDEX ON t (a, b);
 		CREATE INDEX ON t (s);
-		VACUUM ANALYZE t, p;
+		CREATE TABLE o AS SELECT row_number() OVER () AS n, k FROM p;
+		CREATE UNIQUE INDEX ON o (n);
+		CREATE TABLE c AS SELECT v AS id, a, b FROM t WHERE v <= :rows / 20;
+		ALTER TABLE c ADD PRIMARY KEY (id);
+		CREATE INDEX ON c (a, b);
+		CREATE TABLE plain AS SELECT id, a, b FROM c;
+		CREATE INDEX ON plain USING harmonia (id);
+		CREATE TABLE staged AS SELECT id, a, b, 7 AS n FROM c WHERE hashint8(id) % 10 = 0 ORDER BY random();
+		VACUUM ANALYZE t, p, o, c, plain, staged;
 		CHECKPOINT;
 	END
 }
@@ -112,10 +122,39 @@ section_few() {
 	done
 }
 
+section_order() {
+	local limit
+	for limit in 'LIMIT 10' 'LIMIT 100' 'LIMIT 1000' 'LIMIT 10000' 'OFFSET 0'; do
+		compare order "ORDER BY ... $limit" "SELECT count(*), sum(v) FROM (SELECT n, v FROM o JOIN t USING (k) ORDER BY n $limit) q"
+	done
+}
+
+# The statements of "changes".
+changes() {
+	cat <<-'END'
+		DELETE by an array|DELETE FROM c WHERE id = ANY (ARRAY(SELECT id FROM staged))
+		DELETE USING|DELETE FROM c USING staged s WHERE c.id = s.id
+		DELETE IN|DELETE FROM c WHERE id IN (SELECT id FROM staged)
+		DELETE USING of two columns|DELETE FROM c USING staged s WHERE c.a = s.a AND c.b = s.b
+		FOR UPDATE by an array|SELECT count(*) FROM (SELECT * FROM c WHERE id = ANY (ARRAY(SELECT id FROM staged)) FOR UPDATE) q
+		FOR UPDATE by a join|SELECT count(*) FROM (SELECT c.* FROM c JOIN staged s USING (id) FOR UPDATE OF c) q
+		UPDATE FROM with a harmonia index|UPDATE plain SET a = n FROM staged s WHERE plain.id = s.id
+		UPDATE FROM|UPDATE c SET a = n FROM staged s WHERE c.id = s.id
+		MERGE|MERGE INTO c USING staged s ON c.id = s.id WHEN MATCHED THEN UPDATE SET a = n WHEN NOT MATCHED THEN INSERT VALUES (s.id)
+	END
+}
+
+section_changes() {
+	local name statement
+	while IFS='|' read -r name statement; do
+		compare changes "$name" "BEGIN; $statement; ROLLBACK"
+	done < <(changes)
+}
+
 start_server "$((rows / 5000 + 200))" -c session_preload_libraries=harmonia
 load
 open_system PostgreSQL harmonia.enable_lookup_join harmonia.enable_lookup_scan harmonia.enable_lookup_aggregate
 open_system lookups
-run_sections few many -- "$@"
+run_sections few order changes many -- "$@"
 close_session PostgreSQL
 close_session lookups
