@@ -437,7 +437,7 @@ hm_join_cost_order(Path *path, JoinType type)
 	double rows = clamp_row_est(path->rows);
 
 	if (type == JOIN_INNER || type == JOIN_LEFT)
-		path->total_cost += rows * (cpu_operator_cost + cpu_operator_cost * log2(rows + 1) / 4);
+		path->total_cost += rows * (2 * cpu_tuple_cost + cpu_operator_cost * log2(rows + 1) / 2);
 }
 
 /*

@@ -302,8 +302,10 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 }
 
 /*
- * Offer paths that keep the order of the outer side, where somebody may want it.  The lookups cost
- * as much as without.  Lookup aggregates do not know these paths: they read rows in any order.
+ * Offer paths that keep the order of the outer side, where that is the order that the query wants,
+ * or begins with it.  (For a merge join above, they could drive out a path without order that costs
+ * next to nothing less.)  The lookups cost as much as without.  Lookup aggregates do not know these
+ * paths: they read rows in any order.
  */
 static void
 add_ordered_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
@@ -317,8 +319,10 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 		Path *outer_path = lfirst(cell);
 		List *pathkeys = build_join_pathkeys(root, joinrel, type, outer_path->pathkeys);
 		CustomPath *path;
+		int wanted;
 
-		if (pathkeys == NIL || PATH_REQ_OUTER(outer_path) != NULL)
+		pathkeys_count_contained_in(root->query_pathkeys, pathkeys, &wanted);
+		if (wanted == 0 || PATH_REQ_OUTER(outer_path) != NULL)
 			continue;
 		path = make_path(root, joinrel, outer_path, inner, targets, type, keys, index_only, 0,
 						 extra, joinrel->rows, pathkeys, cost);
