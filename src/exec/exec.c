@@ -46,6 +46,8 @@ plan_query(HM_PLANNER_PARAMETERS)
 	{
 		hm_rewrite_not_in(parse);
 		hm_rewrite_row_lists(parse);
+		if (hm_enable_subselect_join)
+			hm_rewrite_scalar_subselects(parse, (options & CURSOR_OPT_FAST_PLAN) != 0);
 	}
 	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
