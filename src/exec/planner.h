@@ -236,6 +236,14 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptI
 								 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra);
 
 /*
+ * Offer paths for joins with the last or first rows of each key (latest_plan.c); and register their
+ * nodes, once.
+ */
+extern void hm_latest_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
+								 RelOptInfo *inner, JoinType type);
+extern void hm_latest_init(void);
+
+/*
  * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
  * lookup scans of the input relation find, with and without parallel workers.
  */
