@@ -6,8 +6,8 @@
  * and looks up the entries at that end of the range where the scan begins.  It then returns one row
  * at a time, and the scan node, which the nested loop executes again for each, returns the rows that
  * the entries lead to and that satisfy the scan's conditions.  If these are not enough, the plan
- * below it, an index scan, is executed, and skips what has been returned: under the same snapshot
- * it finds the same rows in the same order.
+ * below it, an index scan, is executed, and what has been returned is skipped: under the same
+ * snapshot it finds the same rows, in the same order but for those with equal values.
  *
  * Batches are small at first, because not all rows may be wanted.
  */
@@ -30,6 +30,9 @@
 
 #define FIRST_BATCH 64
 #define LARGEST_BATCH 16384
+
+/* The memory in bytes that a batch takes for each row, without the row and its entries. */
+#define ROW_MEMORY 128
 
 /* A key, and the column of the outer rows that has its value. */
 typedef struct LatestSource
@@ -59,9 +62,10 @@ typedef struct LatestScan
 	CustomScanState css;
 	LatestRows *rows;
 	struct IndexFetchTableData *fetch;
-	uint32 next;     /* entry */
-	uint64 returned; /* rows */
-	bool below;      /* the plan below is executed */
+	uint32 next;      /* entry */
+	uint32 returned;  /* rows */
+	ItemPointer tids; /* of these */
+	bool below;       /* the plan below is executed */
 } LatestScan;
 
 /* ----------------------------------------------------------------
@@ -73,6 +77,27 @@ static PlanState *
 child_of(CustomScanState *node)
 {
 	return linitial(node->custom_ps);
+}
+
+/* Return a row of the plan below, which has the columns of the node's scan tuple. */
+static TupleTableSlot *
+pass_on(CustomScanState *node, TupleTableSlot *row)
+{
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	int columns = slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(slot);
+	if (TupIsNull(row))
+		return slot;
+	slot_getallattrs(row);
+	memcpy(slot->tts_values, row->tts_values, columns * sizeof(Datum));
+	memcpy(slot->tts_isnull, row->tts_isnull, columns * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+	if (node->ss.ps.ps_ProjInfo == NULL)
+		return slot;
+	ResetExprContext(node->ss.ps.ps_ExprContext);
+	node->ss.ps.ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(node->ss.ps.ps_ProjInfo);
 }
 
 static void
@@ -169,7 +194,8 @@ fill_batch(LatestRows *rows)
 	ends->found = palloc(rows->room * sizeof(uint32));
 	ends->complete = palloc(rows->room * sizeof(bool));
 	while (ends->count < rows->room &&
-		   MemoryContextMemAllocated(rows->context, false) < (Size) work_mem * 1024)
+		   (ends->count == 0 ||
+			MemoryContextMemAllocated(rows->context, false) < (Size) work_mem * 1024))
 	{
 		TupleTableSlot *slot;
 
@@ -185,25 +211,20 @@ fill_batch(LatestRows *rows)
 		hm_lookup_ends(rows->index, rows->css.ss.ps.state->es_snapshot, ends);
 	MemoryContextSwitchTo(old);
 	rows->room = Min(rows->room * 4, LARGEST_BATCH);
+	rows->room = Min(rows->room, Max(FIRST_BATCH, work_mem * INT64CONST(1024) / ROW_MEMORY));
 }
 
 static TupleTableSlot *
 exec_rows(CustomScanState *node)
 {
 	LatestRows *rows = (LatestRows *) node;
-	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
-	int columns = slot->tts_tupleDescriptor->natts;
 
 	if (rows->row == rows->ends.count && !rows->at_end)
 		fill_batch(rows);
-	ExecClearTuple(slot);
 	if (rows->row == rows->ends.count)
-		return slot;
+		return pass_on(node, NULL);
 	ExecStoreMinimalTuple(rows->tuples[rows->row++], rows->kept, false);
-	slot_getallattrs(rows->kept);
-	memcpy(slot->tts_values, rows->kept->tts_values, columns * sizeof(Datum));
-	memcpy(slot->tts_isnull, rows->kept->tts_isnull, columns * sizeof(bool));
-	return ExecStoreVirtualTuple(slot);
+	return pass_on(node, rows->kept);
 }
 
 static void
@@ -263,22 +284,32 @@ fetch_row(LatestScan *scan, uint64 packed)
 	return ExecQual(node->ps.qual, node->ps.ps_ExprContext);
 }
 
-/* Have the plan below go on after the rows that have been returned. */
+static bool
+was_returned(const LatestScan *scan, ItemPointer tid)
+{
+	for (uint32 i = 0; i < scan->returned; i++)
+	{
+		if (ItemPointerEquals(&scan->tids[i], tid))
+			return true;
+	}
+	return false;
+}
+
+/* The next row of the plan below that has not been returned. */
 static TupleTableSlot *
-go_below(LatestScan *scan)
+next_below(LatestScan *scan)
 {
 	PlanState *child = child_of(&scan->css);
 	TupleTableSlot *slot;
 
+	if (!scan->below)
+		ExecReScan(child);
 	scan->below = true;
-	ExecReScan(child);
-	for (uint64 i = 0; i < scan->returned; i++)
-	{
+	do
 		slot = ExecProcNode(child);
-		if (TupIsNull(slot))
-			return slot;
-	}
-	return ExecProcNode(child);
+	while (!TupIsNull(slot) &&
+		   was_returned(scan, &((ScanState *) child)->ss_ScanTupleSlot->tts_tid));
+	return slot;
 }
 
 static TupleTableSlot *
@@ -289,17 +320,17 @@ exec_scan(CustomScanState *node)
 	uint32 row = scan->rows->row - 1;
 
 	if (scan->below)
-		return ExecProcNode(child_of(node));
+		return next_below(scan);
 	while (scan->next < ends->found[row])
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!fetch_row(scan, ends->tids[(Size) row * ends->most + scan->next++]))
 			continue;
-		scan->returned++;
+		scan->tids[scan->returned++] = node->ss.ss_ScanTupleSlot->tts_tid;
 		return node->ss.ps.ps_ProjInfo != NULL ? ExecProject(node->ss.ps.ps_ProjInfo) :
 												 node->ss.ss_ScanTupleSlot;
 	}
-	return ends->complete[row] ? NULL : go_below(scan);
+	return ends->complete[row] ? NULL : next_below(scan);
 }
 
 static void
@@ -366,6 +397,7 @@ connect_nodes(LatestRows *rows, LatestScan *scan, const NestLoop *loop)
 	hm_fields_read(rows->index, &rows->fields);
 	rows->ends.backward = list_nth_int(private, LATEST_BACKWARD) != 0;
 	rows->ends.most = list_nth_int(private, LATEST_ROWS) + 1;
+	scan->tids = palloc(rows->ends.most * sizeof(ItemPointerData));
 	rows->key_count = (list_length(private) - LATEST_KEYS) / 3;
 	rows->keys = palloc(rows->key_count * sizeof(LatestSource));
 	for (int i = 0; i < rows->key_count; i++)
@@ -395,22 +427,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 static TupleTableSlot *
 exec_join(CustomScanState *node)
 {
-	TupleTableSlot *slot = ExecProcNode(child_of(node));
-	TupleTableSlot *result = node->ss.ss_ScanTupleSlot;
-	int columns = result->tts_tupleDescriptor->natts;
-
-	ExecClearTuple(result);
-	if (TupIsNull(slot))
-		return result;
-	slot_getallattrs(slot);
-	memcpy(result->tts_values, slot->tts_values, columns * sizeof(Datum));
-	memcpy(result->tts_isnull, slot->tts_isnull, columns * sizeof(bool));
-	ExecStoreVirtualTuple(result);
-	if (node->ss.ps.ps_ProjInfo == NULL)
-		return result;
-	ResetExprContext(node->ss.ps.ps_ExprContext);
-	node->ss.ps.ps_ExprContext->ecxt_scantuple = result;
-	return ExecProject(node->ss.ps.ps_ProjInfo);
+	return pass_on(node, ExecProcNode(child_of(node)));
 }
 
 /* ----------------------------------------------------------------

@@ -32,13 +32,13 @@
 #include "exec/latest.h"
 
 /* What a latest join takes of the time of a nested loop. */
-#define LOOPS_SHARE 0.35
+#define LOOPS_SHARE 0.5
 
 /* With fewer outer rows a nested loop takes no longer. */
 #define LEAST_ROWS 100
 
-/* Of more rows for each outer row the scan takes the time, not the way to it. */
-#define MOST_LATEST 64
+/* If more rows are wanted for each outer row, most of the time goes to fetch these. */
+#define MOST_LATEST 4
 
 /* A nested loop for a latest join, as copies of PostgreSQL's paths. */
 typedef struct LatestPath
@@ -110,7 +110,8 @@ get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inne
 
 /*
  * The keys of a scan: for as many of the first columns as are compared for equality, and for the
- * next one.  NIL if there are none.
+ * next one.  NIL if there are none, or if there are other conditions: each entry that does not
+ * satisfy them would be looked up in vain.
  */
 static List *
 get_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer)
@@ -136,6 +137,9 @@ get_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer
 			equal = key.strategy == BTEqualStrategyNumber;
 		}
 	}
+	if (list_length(keys) != 3 * list_length(scan->indexclauses) ||
+		list_length(scan->indexclauses) != list_length(index->rel->baserestrictinfo))
+		return NIL;
 	return keys;
 }
 

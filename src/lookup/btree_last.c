@@ -17,6 +17,12 @@
 #include "compat.h"
 #include "lookup/btree.h"
 
+/*
+ * What is prefetched of a leaf, of its lines of HM_LINE_SIZE bytes: the line pointers, and the last
+ * line.
+ */
+#define END_LINES (UINT64CONST(0x0FFF) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
+
 typedef struct EndSearch
 {
 	HmEnds *ends;
@@ -67,9 +73,7 @@ add_entry(HmEnds *ends, uint32 probe, IndexTuple tuple)
 
 	for (int i = 0; i < count; i++)
 	{
-		int member = ends->backward ? count - 1 - i : i;
-		ItemPointer tid =
-			count > 1 ? BTreeTupleGetPostingN(tuple, member) : BTreeTupleGetHeapTID(tuple);
+		ItemPointer tid = count > 1 ? BTreeTupleGetPostingN(tuple, i) : BTreeTupleGetHeapTID(tuple);
 
 		if (ends->found[probe] == ends->most)
 			return false;
@@ -173,7 +177,7 @@ hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (i + 1 < route->count)
-				hm_pin_prefetch_lines(index, route->leaves[i + 1].block, PG_UINT64_MAX);
+				hm_pin_prefetch_lines(index, route->leaves[i + 1].block, END_LINES);
 			if (search.next < route->leaves[i].end)
 				visit_leaf(&search, route->leaves[i].block, snapshot);
 		}

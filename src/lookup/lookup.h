@@ -297,7 +297,7 @@ extern HmKey *hm_lookup_bounds(Relation index, int *count);
  * A batch of ranges of keys, of each of which the last entries are wanted, or the first.  The
  * arrays are the caller's; low and high are of the index's key size.  Range i has the found[i] TIDs
  * from tids[i * most] on, in the order of a scan from that end.  If it is not complete[i], it may
- * have more, which a plain scan finds.
+ * have more, which a plain scan finds; it may return entries with equal values in another order.
  */
 typedef struct HmEnds
 {
