@@ -12,17 +12,17 @@
  *		SELECT o.x, d.name FROM o LEFT JOIN dim d ON d.id = o.dim
  *
  * So such sub-selects are rewritten before a query is planned.  The new join is on top of the
- * query's FROM list, below its WHERE clause.  What stays where it was: the WHERE clause, and what is
- * selected, if that is more than a column.
+ * query's FROM list, below its WHERE clause.  What stays where it was: the WHERE clause, and what
+ * is selected, if that is more than a column.
  *
  * What a query could do otherwise must not be lost, nor what it could not do come about:
  *
  * - An error because a sub-select returns several rows.  The index is valid for the snapshot,
  *	 immediate, and has no predicate; all its columns are compared by its own equality.
- * - Errors of what the sub-select evaluates.  Its conditions are evaluated for other rows in a join,
- *	 so only such are moved that cannot fail.
- * - Rows of the query are as they were: a left join keeps them, and only rows that grouping has not
- *	 joined to groups yet are joined.
+ * - Errors of what the sub-select evaluates.  Its conditions are evaluated for other rows in a
+ *	 join, so only such are moved that cannot fail.
+ * - Rows of the query are as they were: a left join keeps them, and only rows that grouping has
+ *	 not joined to groups yet are joined.
  * - Privileges: the table is in the range table, and is checked as the sub-select's.  Tables with
  *	 row-level security are left alone.
  * - Queries that lock or change rows are left alone, as in not_in.c.
@@ -138,8 +138,8 @@ fixes_column(Node *condition, Relation index, int column)
 }
 
 /*
- * Whether all rows that the query's snapshot sees have been subject to an index.  A snapshot that is
- * older may see rows that are equal.
+ * Whether all rows that the query's snapshot sees have been subject to an index.  A snapshot that
+ * is older may see rows that are equal.
  */
 static bool
 is_old_enough(Relation table, Relation index)

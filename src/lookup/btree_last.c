@@ -18,8 +18,8 @@
 #include "lookup/btree.h"
 
 /*
- * What is prefetched of a leaf, of its lines of HM_LINE_SIZE bytes: the line pointers, and the last
- * line.
+ * What is prefetched of a leaf, of its lines of HM_LINE_SIZE bytes: the line pointers, and the
+ * last line.
  */
 #define END_LINES (UINT64CONST(0x0FFF) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
 
@@ -83,8 +83,8 @@ add_entry(HmEnds *ends, uint32 probe, IndexTuple tuple)
 }
 
 /*
- * Read the entries of a probe whose range has its end before or at an offset of the page, or begins
- * there.
+ * Read the entries of a probe whose range has its end before or at an offset of the page, or
+ * begins there.
  */
 static void
 read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
@@ -114,6 +114,19 @@ read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
 	ends->complete[probe] = ends->backward ? P_LEFTMOST(opaque) : P_RIGHTMOST(opaque);
 }
 
+/* hm_btree_first() for few probes on each page: the entry may be anywhere on it. */
+static OffsetNumber
+first_entry(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	int low = from;
+	int high = PageGetMaxOffsetNumber(page) + 1;
+	int middle;
+
+	HM_BINARY_SEARCH(low, middle, high,
+					 hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) middle), key));
+	return (OffsetNumber) low;
+}
+
 /*
  * Answer the probes whose wanted end is on a page.  Returns false if the next one's is on the page
  * to the right: its range begins there, and the page ends with the same key.
@@ -130,7 +143,7 @@ answer_page(EndSearch *search, Page page)
 	{
 		const HtProbe *probe = &search->sorted[search->next];
 
-		offset = hm_btree_first(&search->keys, page, offset, probe->key);
+		offset = first_entry(&search->keys, page, offset, probe->key);
 		if (!search->ends->backward && offset > PageGetMaxOffsetNumber(page) &&
 			!P_RIGHTMOST(opaque))
 			return false;
