@@ -79,6 +79,8 @@ SELECT * FROM ask(
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1 OFFSET 1) s ON true',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.v > 50 ORDER BY at DESC LIMIT 1) s ON true',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.at < o.at + interval ''1 day'' ORDER BY at DESC LIMIT 1) s ON true',
+	'SELECT o.n, s.* FROM o JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1) s ON true WHERE now() > ''2000-01-01''',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND now() > ''2000-01-01'' ORDER BY at DESC LIMIT 1) s ON true',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.name = o.name ORDER BY at DESC LIMIT 1) s ON true');
 
 -- Little memory, generic plans, cursors

@@ -196,6 +196,20 @@ rows_wanted(const Query *select)
 	return (int) DatumGetInt64(limit->constvalue);
 }
 
+/* Whether a join has a one-time filter: a node above the nested loop would evaluate it. */
+static bool
+has_one_time_filter(const NestPath *loop)
+{
+	ListCell *cell;
+
+	foreach (cell, loop->jpath.joinrestrictinfo)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	}
+	return false;
+}
+
 /* The nested loop of a join, of those that PostgreSQL has offered, that becomes a latest join. */
 static LatestPath *
 find_loop(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
@@ -215,8 +229,8 @@ find_loop(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 		result->loop = COPY_PATH(NestPath, loop);
 		result->rows = rows_wanted(inner->subroot->parse);
 		result->scan = copy_paths(&result->loop->jpath.innerjoinpath);
-		if (result->rows == 0 || result->scan == NULL || !has_ends(result->scan->indexinfo) ||
-			result->scan->indexorderbys != NIL)
+		if (has_one_time_filter(loop) || result->rows == 0 || result->scan == NULL ||
+			!has_ends(result->scan->indexinfo) || result->scan->indexorderbys != NIL)
 			return NULL;
 		result->keys = get_keys(result->scan, inner, outer);
 		return result->keys == NIL ? NULL : result;

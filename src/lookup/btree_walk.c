@@ -195,8 +195,7 @@ drop_duplicates(HmWalk *walk, bool distinct)
 
 	for (uint32 i = 0; i < walk->count; i++)
 	{
-		if (kept > 0 &&
-			(distinct || owners[sorted[kept - 1].number] == owners[sorted[i].number]) &&
+		if (kept > 0 && (distinct || owners[sorted[kept - 1].number] == owners[sorted[i].number]) &&
 			!hm_btree_below(&walk->keys, (HmBtreeKey){sorted[kept - 1].key, 0}, sorted[i].key))
 			continue;
 		sorted[kept++] = sorted[i];
