@@ -656,6 +656,40 @@ hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
 }
 #endif
 
+/*
+ * 16 took what a query's privileges are checked by out of its range table, and marks columns with the
+ * outer joins that may make them NULL.
+ */
+#if PG_VERSION_NUM >= 160000
+#include "parser/parse_relation.h"
+#include "rewrite/rewriteManip.h"
+typedef RTEPermissionInfo HmPermissions;
+#define hm_permissions(query, rte) getRTEPermissionInfo((query)->rteperminfos, rte)
+#define hm_add_range_table(query, from) \
+	CombineRangeTables(&(query)->rtable, &(query)->rteperminfos, (from)->rtable, \
+					   (from)->rteperminfos)
+#define hm_nulled_by_join(expr, table, join) \
+	add_nulling_relids(expr, bms_make_singleton(table), bms_make_singleton(join))
+#else
+#include "nodes/parsenodes.h"
+typedef RangeTblEntry HmPermissions;
+#define hm_permissions(query, rte) (rte)
+#define hm_add_range_table(query, from) \
+	((query)->rtable = list_concat((query)->rtable, (from)->rtable))
+#define hm_nulled_by_join(expr, table, join) (expr)
+#endif
+
+/* 18 has the expressions of GROUP BY in the range table, and columns that are computed when read. */
+#if PG_VERSION_NUM >= 180000
+#define hm_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)
+#define hm_has_virtual_columns(table) \
+	(RelationGetDescr(table)->constr != NULL && \
+	 RelationGetDescr(table)->constr->has_generated_virtual)
+#else
+#define hm_group_exprs(rte) ((List **) ((void) (rte), NULL))
+#define hm_has_virtual_columns(table) false
+#endif
+
 /* 18 renamed what verifies a page that was read, and has it tell whether the checksum was wrong. */
 #if PG_VERSION_NUM >= 180000
 #define hm_page_is_verified(page, block) PageIsVerified(page, block, 0, &(bool){false})

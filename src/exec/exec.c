@@ -46,6 +46,8 @@ plan_query(HM_PLANNER_PARAMETERS)
 	{
 		hm_rewrite_not_in(parse);
 		hm_rewrite_row_lists(parse);
+		if (hm_enable_subselect_join)
+			hm_rewrite_scalar_subselects(parse, (options & CURSOR_OPT_FAST_PLAN) != 0);
 	}
 	hm_is_for_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
@@ -129,7 +131,10 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptI
 	if (next_join_pathlist_hook && !hides_filters(root, extra->restrictlist))
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
 	if (hm_enable_lookup_join)
+	{
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
+		hm_latest_join_paths(root, joinrel, outer, inner, type);
+	}
 }
 
 static void
@@ -151,6 +156,7 @@ hm_exec_init(void)
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
+	hm_latest_init();
 	next_planner_hook = planner_hook;
 	planner_hook = plan_query;
 	next_rel_pathlist_hook = set_rel_pathlist_hook;

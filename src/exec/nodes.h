@@ -20,6 +20,7 @@ extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
 extern bool hm_enable_btree_lookup;
+extern bool hm_enable_subselect_join;
 extern int hm_batch_size;
 
 /* ----------------------------------------------------------------

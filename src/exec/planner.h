@@ -1,7 +1,7 @@
 /*
  * planner.h
  *		Declarations that the planner halves share: planner.c, targets.c, *_plan.c, *_paths.c,
- *		*_cost.c, not_in.c, row_lists.c, row_comparisons.c and subplan_keys.c.
+ *		*_cost.c, not_in.c, row_lists.c, scalar_subselect.c, row_comparisons.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H
@@ -236,6 +236,14 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptI
 								 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra);
 
 /*
+ * Offer paths for joins with the last or first rows of each key (latest_plan.c); and register their
+ * nodes, once.
+ */
+extern void hm_latest_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
+								 RelOptInfo *inner, JoinType type);
+extern void hm_latest_init(void);
+
+/*
  * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
  * lookup scans of the input relation find, with and without parallel workers.
  */
@@ -297,6 +305,12 @@ extern void hm_rewrite_not_in(Query *query);
  * join, as IN (VALUES ...) (row_lists.c).
  */
 extern void hm_rewrite_row_lists(Query *query);
+
+/*
+ * Rewrite scalar sub-selects of a query that find at most one row by a unique index as left joins,
+ * where this may pay (scalar_subselect.c).  Maybe not all rows of a cursor's query are wanted.
+ */
+extern void hm_rewrite_scalar_subselects(Query *query, bool is_cursor);
 
 /*
  * If a relation is a sub-select that returns the distinct values of a column, which is

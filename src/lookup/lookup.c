@@ -20,6 +20,7 @@
 #define SHOWN_HITS 256
 
 HM_BOTH_WIDTHS(hm_btree_bounds);
+HM_BOTH_WIDTHS(hm_btree_ends);
 HM_BOTH_WIDTHS(hm_btree_give_hints);
 
 const HmRemoteMethods *hm_remote_methods = NULL;
@@ -125,6 +126,12 @@ hm_lookup_bounds(Relation index, int *count)
 		return hm_segment_keys(index, count);
 	return hm_key_width(index) <= HT_WIDTH64 ? hm_btree_bounds(index, count) :
 											   hm_btree_bounds_128(index, count);
+}
+
+void
+hm_lookup_ends(Relation index, Snapshot snapshot, HmEnds *ends)
+{
+	HM_FOR_INDEX(index, hm_btree_ends)(index, snapshot, ends);
 }
 
 void

@@ -294,6 +294,31 @@ extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
 extern HmKey *hm_lookup_bounds(Relation index, int *count);
 
 /*
+ * A batch of ranges of keys, of each of which the last entries are wanted, or the first.  The
+ * arrays are the caller's; low and high are of the index's key size.  Range i has the found[i] TIDs
+ * from tids[i * most] on, in the order of a scan from that end.  If it is not complete[i], it may
+ * have more, which a plain scan finds; it may return entries with equal values in another order.
+ */
+typedef struct HmEnds
+{
+	uint32 count;
+	const void *low;
+	const void *high;
+	bool backward; /* the last ones, in descending order */
+	uint32 most;   /* TIDs for each, at most */
+	uint64 *tids;
+	uint32 *found;
+	bool *complete;
+} HmEnds;
+
+/*
+ * Look up the ends of ranges in a btree that has keys (hm_btree_has_keys()), the first of its
+ * columns ascending.  As for hm_lookup_start(), the snapshot is taken before, and held until the
+ * rows have been fetched.  Holds no lock and no pin on return.  Errors: index_corrupted.
+ */
+extern void hm_lookup_ends(Relation index, Snapshot snapshot, HmEnds *ends);
+
+/*
  * Give hints for the entries of n rows that lookups have found dead, as hm_give_hints(): in a btree
  * they are marked as dead, as PostgreSQL's own scans do, so that inserts can remove them.
  */

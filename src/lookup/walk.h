@@ -158,6 +158,9 @@ extern const HmWalkMethods hm_btree_methods_128;
 /* hm_lookup_bounds() of a btree: the keys on its root page. */
 extern HmKey *hm_btree_bounds(Relation index, int *count);
 
+/* hm_lookup_ends() of a btree (btree_last.c). */
+extern void hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends);
+
 /* hm_lookup_give_hints() of a btree (btree_hints.c). */
 extern void hm_btree_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
 

@@ -27,6 +27,7 @@
 #define hm_btree_go_right HT_KEYED(hm_btree_go_right)
 #define hm_btree_read HT_KEYED(hm_btree_read)
 #define hm_btree_bounds HT_KEYED(hm_btree_bounds)
+#define hm_btree_ends HT_KEYED(hm_btree_ends)
 #define hm_btree_give_hints HT_KEYED(hm_btree_give_hints)
 #define hm_btree_methods HT_KEYED(hm_btree_methods)
 #endif

@@ -1,0 +1,200 @@
+/*
+ * btree_last.c
+ *		Batch lookup in btree indexes: the last entries of ranges, or the first.
+ *
+ * The probes are sorted by where the wanted end of their range is, and the leaves that have these
+ * ends are visited in order.  On each the entries of its probes are read from that end on, until
+ * there are enough, or the range or the leaf is at its end.  A range that goes on beyond its leaf
+ * is incomplete then, and the caller has a plain scan read it: to go left is difficult in a btree,
+ * and few ranges need it.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+
+#include "compat.h"
+#include "lookup/btree.h"
+
+/*
+ * What is prefetched of a leaf, of its lines of HM_LINE_SIZE bytes: the line pointers, and the
+ * last line.
+ */
+#define END_LINES (UINT64CONST(0x0FFF) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
+
+typedef struct EndSearch
+{
+	HmEnds *ends;
+	HmBtreeKeys keys;
+	bool heeds_hints;
+	HtProbe *sorted;
+	uint32 count;
+	uint32 next;
+} EndSearch;
+
+static int
+compare_probes(const void *a, const void *b)
+{
+	HT_KEY first = ((const HtProbe *) a)->key;
+	HT_KEY second = ((const HtProbe *) b)->key;
+
+	return (first > second) - (first < second);
+}
+
+/* Sort the probes by the first key that is not before the wanted end. */
+static void
+sort_probes(EndSearch *search)
+{
+	HmEnds *ends = search->ends;
+
+	search->sorted = palloc_extended(ends->count * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	for (uint32 i = 0; i < ends->count; i++)
+	{
+		HT_KEY low = ((const HT_KEY *) ends->low)[i];
+		HT_KEY high = ((const HT_KEY *) ends->high)[i];
+
+		ends->found[i] = 0;
+		ends->complete[i] = low > high;
+		if (low > high || (ends->backward && high == ~(HT_KEY) 0))
+			continue;
+		search->sorted[search->count].key = ends->backward ? high + 1 : low;
+		search->sorted[search->count++].number = i;
+	}
+	qsort(search->sorted, search->count, sizeof(HtProbe), compare_probes);
+}
+
+/* Take over the TIDs of an entry.  Returns false if there are enough now. */
+static bool
+add_entry(HmEnds *ends, uint32 probe, IndexTuple tuple)
+{
+	uint64 *tids = ends->tids + (Size) probe * ends->most;
+	int count = BTreeTupleIsPosting(tuple) ? BTreeTupleGetNPosting(tuple) : 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		ItemPointer tid = count > 1 ? BTreeTupleGetPostingN(tuple, i) : BTreeTupleGetHeapTID(tuple);
+
+		if (ends->found[probe] == ends->most)
+			return false;
+		tids[ends->found[probe]++] = hm_tid_pack(tid);
+	}
+	return ends->found[probe] < ends->most;
+}
+
+/*
+ * Read the entries of a probe whose range has its end before or at an offset of the page, or
+ * begins there.
+ */
+static void
+read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
+{
+	HmEnds *ends = search->ends;
+	BTPageOpaque opaque = BTPageGetOpaque(page);
+	int first = P_FIRSTDATAKEY(opaque);
+	int last = PageGetMaxOffsetNumber(page);
+	int step = ends->backward ? -1 : 1;
+
+	for (int i = ends->backward ? offset - 1 : offset; i >= first && i <= last; i += step)
+	{
+		ItemId item = PageGetItemId(page, (OffsetNumber) i);
+		HmBtreeKey key = hm_btree_key(&search->keys, page, (OffsetNumber) i);
+
+		if (ends->backward ?
+				hm_btree_below(&search->keys, key, ((const HT_KEY *) ends->low)[probe]) :
+				hm_btree_above(&search->keys, key, ((const HT_KEY *) ends->high)[probe]))
+		{
+			ends->complete[probe] = true;
+			return;
+		}
+		if ((!search->heeds_hints || !ItemIdIsDead(item)) &&
+			!add_entry(ends, probe, (IndexTuple) PageGetItem(page, item)))
+			return;
+	}
+	ends->complete[probe] = ends->backward ? P_LEFTMOST(opaque) : P_RIGHTMOST(opaque);
+}
+
+/* hm_btree_first() for few probes on each page: the entry may be anywhere on it. */
+static OffsetNumber
+first_entry(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	int low = from;
+	int high = PageGetMaxOffsetNumber(page) + 1;
+	int middle;
+
+	HM_BINARY_SEARCH(low, middle, high,
+					 hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) middle), key));
+	return (OffsetNumber) low;
+}
+
+/*
+ * Answer the probes whose wanted end is on a page.  Returns false if the next one's is on the page
+ * to the right: its range begins there, and the page ends with the same key.
+ */
+static bool
+answer_page(EndSearch *search, Page page)
+{
+	BTPageOpaque opaque = BTPageGetOpaque(page);
+	OffsetNumber offset = P_FIRSTDATAKEY(opaque);
+	uint32 end = hm_btree_begin_until(&search->keys, search->sorted, search->next, search->count,
+									  hm_btree_page_end(&search->keys, page));
+
+	for (; search->next < end; search->next++)
+	{
+		const HtProbe *probe = &search->sorted[search->next];
+
+		offset = first_entry(&search->keys, page, offset, probe->key);
+		if (!search->ends->backward && offset > PageGetMaxOffsetNumber(page) &&
+			!P_RIGHTMOST(opaque))
+			return false;
+		read_entries(search, page, offset, probe->number);
+	}
+	return true;
+}
+
+/* Visit a leaf on the way to the next probe's, and what is right of it if that has moved. */
+static void
+visit_leaf(EndSearch *search, BlockNumber block, Snapshot snapshot)
+{
+	Relation index = search->keys.index;
+	Buffer buffer = hm_btree_read(index, block);
+
+	buffer = hm_btree_go_right(&search->keys, buffer, search->sorted[search->next].key);
+	hm_test_old_snapshot(snapshot, index, BufferGetPage(buffer));
+	while (!answer_page(search, BufferGetPage(buffer)))
+		buffer = hm_btree_step_right(index, buffer);
+	_bt_relbuf(index, buffer);
+}
+
+void
+hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
+{
+	EndSearch search = {.ends = ends, .heeds_hints = hm_heeds_hints(snapshot)};
+	HmBtreeRoute *route = palloc(sizeof(HmBtreeRoute));
+
+	PredicateLockRelation(index, snapshot);
+	pgstat_count_index_scan(index);
+	hm_btree_keys_init(&search.keys, index);
+	Assert(search.keys.order == NULL && search.keys.flipped == 0);
+	sort_probes(&search);
+	while (search.next < search.count)
+	{
+		if (!hm_btree_route(route, &search.keys, search.sorted, search.next, search.count))
+		{
+			/* The index is empty. */
+			for (; search.next < search.count; search.next++)
+				ends->complete[search.sorted[search.next].number] = true;
+			break;
+		}
+		for (int i = 0; i < route->count; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (i + 1 < route->count)
+				hm_pin_prefetch_lines(index, route->leaves[i + 1].block, END_LINES);
+			if (search.next < route->leaves[i].end)
+				visit_leaf(&search, route->leaves[i].block, snapshot);
+		}
+	}
+	pfree(search.sorted);
+	pfree(route);
+}
