@@ -214,6 +214,16 @@ extern bool lc_collate_is_c(Oid collation);
 #endif
 
 /*
+ * Whether ROWID_VARs may be in the scan tuple of a custom scan, which is what setrefs.c needs; but
+ * an assertion of it forbids them.
+ */
+#ifdef USE_ASSERT_CHECKING
+#define HM_SCANS_HAVE_ROWID_VARS false
+#else
+#define HM_SCANS_HAVE_ROWID_VARS true
+#endif
+
+/*
  * Whether a path without order may win against those that a relation has.  18 compares
  * the number of disabled nodes before costs; our paths have none.  19 looks at what partial paths
  * cost before their first row, too.

@@ -317,9 +317,13 @@ hm_lookup_relid(const LookupNode *lookup)
 
 	if (lookup->is_table)
 		return plan->scan.scanrelid;
-	while (lookup->sources[column] != 0)
-		column++;
-	return castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr)->varno;
+	for (;; column++)
+	{
+		const Var *var = (Var *) list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr;
+
+		if (lookup->sources[column] == 0 && var->varno != ROWID_VAR)
+			return castNode(Var, var)->varno;
+	}
 }
 
 /* Set up those targets that are not pruned for good. */

@@ -110,6 +110,8 @@ hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 						   ancestors, es);
 	if (lookup->plan.index_only)
 		ExplainPropertyBool("Index Only", true, es);
+	if (is_join && plan->in_order)
+		ExplainPropertyBool("In Outer Order", true, es);
 	if (is_join && plan->distinct)
 		ExplainPropertyBool("Distinct Keys", true, es);
 	if (lookup->conditions.subplan != NULL)

@@ -38,6 +38,13 @@
  */
 #define LOOPS_SETUP 1.5
 
+/*
+ * The same where the first rows are wanted soon: no row comes before the first batch has been
+ * looked up, and that is small.  Of 10 rows a lookup join took 1.1 to 1.2 times as long as loops,
+ * of 100 rows 0.7, of 1,000 0.4.
+ */
+#define FIRST_SETUP 5
+
 Cost
 hm_cost_routing(double probes, bool points, List *targets)
 {
@@ -400,10 +407,37 @@ limit_to_loops(PlannerInfo *root, Path *path, Path *outer_path, List *targets, c
 	path->startup_cost = Min(path->startup_cost, path->total_cost);
 }
 
+void
+hm_join_cost_first(Path *path, Path *outer_path, List *targets, const JoinKeys *keys, double rows)
+{
+	const JoinPath *loops = find_loops(path->parent->pathlist, outer_path->parent, targets, keys);
+	double outer_rows = clamp_row_est(outer_path->rows);
+	Cost lookup = (path->total_cost - outer_path->total_cost) / outer_rows;
+	Cost loop = lookup;
+
+	if (loops != NULL)
+		loop = Max(loop, (loops->path.total_cost - loops->outerjoinpath->total_cost) /
+							 clamp_row_est(loops->outerjoinpath->rows));
+
+	/* A LIMIT adds its share of the total cost. */
+	path->startup_cost +=
+		Max(0, LOOPS_SHARE * loop - lookup) * Min(rows, outer_rows) + FIRST_SETUP * loop;
+	path->startup_cost = Min(path->startup_cost, path->total_cost);
+}
+
 Cost
 hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel)
 {
 	return only_counted(root, joinrel) ? 0 : cpu_tuple_cost;
+}
+
+void
+hm_join_cost_order(Path *path, JoinType type)
+{
+	double rows = clamp_row_est(path->rows);
+
+	if (type == JOIN_INNER || type == JOIN_LEFT)
+		path->total_cost += rows * (cpu_operator_cost + cpu_operator_cost * log2(rows + 1) / 4);
 }
 
 /*

@@ -20,12 +20,19 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
+
+/*
+ * Where not every outer row has a match, the first batch is larger than a LIMIT is expected to
+ * take: a second one costs more.
+ */
+#define FIRST_MARGIN 1.2
 
 static bool
 has_pseudoconstant(List *infos)
@@ -71,6 +78,14 @@ divide_one_time(JoinType type, RelOptInfo *joinrel, List *infos, JoinKeys *filte
 			others = lappend(others, info);
 	}
 	return others;
+}
+
+/* Whether what identifies the rows of several tables that are changed may be in the scan tuple. */
+static bool
+has_row_identity(const PlannerInfo *root, const RelOptInfo *joinrel)
+{
+	return HM_SCANS_HAVE_ROWID_VARS || root->row_identity_vars == NIL ||
+		   !bms_overlap(joinrel->relids, root->all_result_relids);
 }
 
 /* Whether one of the expressions is the same column. */
@@ -152,13 +167,32 @@ hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType 
 }
 
 /*
+ * The outer rows of a first batch, where those that come first are wanted soon, in this order or in
+ * any (NIL): as many as a LIMIT takes, if that is known.  0 if all are wanted alike.
+ */
+static double
+first_batch(PlannerInfo *root, const RelOptInfo *joinrel, const Path *outer_path, List *pathkeys)
+{
+	double rows_each;
+
+	if (pathkeys == NIL && !hm_wants_first_rows(root))
+		return 0;
+	if (root->limit_tuples <= 0 || !bms_is_subset(root->all_baserels, joinrel->relids) ||
+		!pathkeys_contained_in(root->query_pathkeys, pathkeys))
+		return 1;
+	rows_each = outer_path->rows / clamp_row_est(joinrel->rows);
+	return clamp_row_est(root->limit_tuples * (rows_each > 1 ? FIRST_MARGIN * rows_each : 1));
+}
+
+/*
  * A path with these inputs, and what its lookups cost.  If "distinct" is not 0, this is the
- * number of distinct keys that the outer rows have, and only these are looked up.
+ * number of distinct keys that the outer rows have, and only these are looked up.  With pathkeys,
+ * the path keeps the order of its outer path, which they are.
  */
 static CustomPath *
 make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
-		  JoinPathExtraData *extra, double rows, const LookupCost *lookups)
+		  JoinPathExtraData *extra, double rows, List *pathkeys, const LookupCost *lookups)
 {
 	CustomPath *path = makeNode(CustomPath);
 	LookupJoinPath *private = palloc(sizeof(LookupJoinPath));
@@ -169,13 +203,18 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->path.parallel_safe = joinrel->consider_parallel && outer_path->parallel_safe;
 	path->path.parallel_workers = outer_path->parallel_workers;
 	path->path.rows = rows;
+	path->path.pathkeys = pathkeys;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &hm_lookup_join_path_methods;
 	path->custom_paths = list_make1(outer_path);
+	if (hm_is_rechecked(root, joinrel))
+		path->custom_paths = lappend(path->custom_paths, inner->cheapest_total_path);
 	*private = (LookupJoinPath){.inner = inner,
 								.targets = targets,
 								.type = type,
 								.index_only = index_only,
+								.in_order = pathkeys != NIL,
+								.first_batch = first_batch(root, joinrel, outer_path, pathkeys),
 								.distinct = distinct > 0,
 								.key_clauses = keys->clauses,
 								.arguments = keys->arguments,
@@ -186,6 +225,10 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, type, keys, extra, distinct,
 					  lookups);
+	if (pathkeys != NIL)
+		hm_join_cost_order(&path->path, type);
+	if (private->first_batch > 0)
+		hm_join_cost_first(&path->path, outer_path, targets, keys, private->first_batch);
 	return path;
 }
 
@@ -258,6 +301,35 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 	return true;
 }
 
+/*
+ * Offer paths that keep the order of the outer side, where somebody may want it.  Lookup aggregates
+ * do not know them, because they read rows in any order.
+ */
+static void
+add_ordered_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+				  List *targets, JoinType type, JoinKeys *keys, bool index_only,
+				  JoinPathExtraData *extra)
+{
+	ListCell *cell;
+
+	foreach (cell, outer->pathlist)
+	{
+		Path *outer_path = lfirst(cell);
+		List *pathkeys = build_join_pathkeys(root, joinrel, type, outer_path->pathkeys);
+		CustomPath *path;
+		LookupCost cost;
+
+		if (pathkeys == NIL || PATH_REQ_OUTER(outer_path) != NULL)
+			continue;
+		hm_join_cost_targets(root, inner, targets, type, keys, index_only, extra,
+							 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width,
+							 1, &cost);
+		path = make_path(root, joinrel, outer_path, inner, targets, type, keys, index_only, 0,
+						 extra, joinrel->rows, pathkeys, &cost);
+		add_path(joinrel, &path->path);
+	}
+}
+
 static void
 offer_path(PlannerInfo *root, RelOptInfo *joinrel, CustomPath *path)
 {
@@ -292,14 +364,15 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 	}
 	else if (type != JOIN_INNER || before == NULL)
 		return;
-	if (PATH_REQ_OUTER(outer_path) != NULL || !needs_only_key(joinrel, outer, targets, keys, extra))
+	if (PATH_REQ_OUTER(outer_path) != NULL || hm_is_rechecked(root, joinrel) ||
+		!needs_only_key(joinrel, outer, targets, keys, extra))
 		return;
 	distinct = clamp_row_est(distinct);
 	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true,
 						 0, 1, &cost);
 	offer_path(root, joinrel,
 			   make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER, keys, index_only,
-						 distinct, extra, joinrel->rows, &cost));
+						 distinct, extra, joinrel->rows, NIL, &cost));
 }
 
 /*
@@ -353,7 +426,8 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool index_only = hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
+	bool index_only = !bms_is_member((int) inner->relid, root->all_result_relids) &&
+					  hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
 	Path *outer_path = outer->cheapest_total_path;
 	JoinType join_type = type;
 	LookupCost cost;
@@ -375,7 +449,9 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 						 outer_path->pathtarget->width, 1, &cost);
 	offer_path(root, joinrel,
 			   make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
-						 extra, joinrel->rows, &cost));
+						 extra, joinrel->rows, NIL, &cost));
+	if (type != JOIN_UNIQUE_OUTER)
+		add_ordered_paths(root, joinrel, outer, inner, targets, type, keys, index_only, extra);
 
 	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
 		!bms_is_empty(joinrel->lateral_relids))
@@ -388,7 +464,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 						 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width,
 						 processes, &cost);
 	path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
-					 extra, clamp_row_est(joinrel->rows / processes), &cost);
+					 extra, clamp_row_est(joinrel->rows / processes), NIL, &cost);
 
 	/* Workers share only their counters, but these need shared memory. */
 	path->path.parallel_aware = true;
@@ -396,13 +472,38 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 }
 
 bool
+hm_is_rechecked(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	return root->rowMarks != NIL || bms_overlap(rel->relids, root->all_result_relids);
+}
+
+bool
 hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
-	/* EvalPlanQual would have rows joined again that were changed concurrently. */
-	return IS_SIMPLE_REL(inner) && root->rowMarks == NIL &&
+	return IS_SIMPLE_REL(inner) &&
 		   (inner->rtekind == RTE_RELATION || hm_is_union_all(root, inner)) &&
-		   !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		   bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
+}
+
+/*
+ * Whether rows of the inner side can be joined again: its scan returns all of its columns that the
+ * scan tuple may have.  If several tables are changed, ROWID_VARs stand for what identifies their
+ * rows.
+ */
+static bool
+can_recheck(const RelOptInfo *inner)
+{
+	ListCell *cell;
+
+	foreach (cell, inner->reltarget->exprs)
+	{
+		const Var *var = lfirst(cell);
+
+		if (!IsA(var, Var) || var->varattno == InvalidAttrNumber ||
+			(var->varno != (int) inner->relid && var->varno != ROWID_VAR))
+			return false;
+	}
+	return inner->rtekind == RTE_RELATION;
 }
 
 /*
@@ -492,6 +593,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 	/*
 	 * An index of the first table is the model: all other targets must have one like it.
 	 */
+	if (hm_is_rechecked(root, joinrel) && (!can_recheck(inner) || !has_row_identity(root, joinrel)))
+		return;
 	table = hm_first_table(root, inner);
 	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;

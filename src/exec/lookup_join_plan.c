@@ -135,6 +135,19 @@ hm_join_plan(PlannerInfo *root, RelOptInfo *inner, List *outer_tlist)
 					  .inner_table = planner_rt_fetch(inner->relid, root)->relid};
 }
 
+/*
+ * Whether a Var is of the inner side.  ROWID_VARs are of the side whose tables are changed.
+ */
+static bool
+is_inner_var(const JoinPlan *plan, Node *column)
+{
+	const Var *var = (Var *) column;
+
+	return IsA(column, Var) &&
+		   (var->varno == (int) plan->inner ||
+			(var->varno == ROWID_VAR && find_column(plan->outer_tlist, column) == NULL));
+}
+
 /* Whether the inner side provides the result of an expression. */
 static bool
 is_provided(const JoinPlan *plan, Node *column)
@@ -224,7 +237,7 @@ hm_join_provide_columns(JoinPlan *plan, List *exprs)
 	foreach (cell, columns)
 	{
 		Node *column = lfirst(cell);
-		bool is_inner = IsA(column, Var) && ((Var *) column)->varno == plan->inner;
+		bool is_inner = is_inner_var(plan, column);
 		TargetEntry *provider = is_inner ? NULL : find_column(plan->outer_tlist, column);
 		int source = provider ? provider->resno : 0;
 
@@ -268,7 +281,7 @@ hm_join_use_columns(Node *node, void *context)
 
 /* A target for the executor. */
 static LookupTarget *
-plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, const HmTarget *target)
+plan_target(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan, const HmTarget *target)
 {
 	LookupTarget *result = palloc0(sizeof(LookupTarget));
 	ListCell *cell;
@@ -276,13 +289,12 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, const HmTarg
 	result->table = planner_rt_fetch(target->rel->relid, root)->relid;
 	result->index = target->index->indexoid;
 	result->share = target->share;
-	foreach (cell, scan_tlist)
+	foreach (cell, scan->tlist)
 	{
 		Node *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
 		int column = 0;
 
-		if (IsA(expr, Var) && ((Var *) expr)->varno == inner->relid &&
-			((Var *) expr)->varattno != InvalidAttrNumber)
+		if (is_inner_var(scan, expr) && ((Var *) expr)->varattno != InvalidAttrNumber)
 		{
 			if (target->rel != inner)
 				expr = hm_translate_for_child(root, expr, target->rel, inner);
@@ -306,7 +318,7 @@ hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
 	plan->key_type = hm_index_type_id(first->index, first->column);
 	plan->sources = scan->sources;
 	foreach (cell, targets)
-		plan->targets = lappend(plan->targets, plan_target(root, inner, scan->tlist, lfirst(cell)));
+		plan->targets = lappend(plan->targets, plan_target(root, inner, scan, lfirst(cell)));
 	plan->pruning = hm_plan_pruning(root, inner, targets, &plan->prune_steps);
 }
 
@@ -335,6 +347,31 @@ use_physical_tlist(PlannerInfo *root, Plan *outer)
 	tlist = build_physical_tlist(root, rel);
 	if (tlist != NIL)
 		outer->targetlist = tlist;
+}
+
+/*
+ * The columns of a scan of the inner side that fill the scan tuple where rows are joined again:
+ * none of them is computed.  The scan evaluates the inner side's restrictions itself, so their
+ * columns need not be there.
+ */
+static List *
+plan_recheck(const JoinPlan *columns, const Plan *inner)
+{
+	List *result = NIL;
+	ListCell *column, *source;
+
+	forboth(column, columns->tlist, source, columns->sources)
+	{
+		TargetEntry *entry =
+			lfirst_int(source) != 0 ?
+				NULL :
+				find_column(inner->targetlist, (Node *) lfirst_node(TargetEntry, column)->expr);
+
+		if (entry == NULL && lfirst_int(source) <= 0)
+			elog(ERROR, "column of a lookup join is not in the scan of its inner side");
+		result = lappend_int(result, entry == NULL ? 0 : entry->resno);
+	}
+	return result;
 }
 
 static Plan *
@@ -367,6 +404,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.arguments = join->arguments;
 	plan.keys = join->keys;
 	plan.index_only = join->index_only;
+	plan.in_order = join->in_order;
+	plan.first_batch = (int) Min(join->first_batch, PG_INT32_MAX);
 	plan.distinct = join->distinct;
 
 	/* Not tlist, which is NIL if a projection will replace it. */
@@ -375,8 +414,10 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	hm_join_provide_columns(&columns, columns.computed);
 	hm_join_provide_columns(&columns, plan.arguments);
 	hm_join_provide_columns(&columns, plan.key_clauses);
-	hm_join_provide_columns(&columns, plan.inner_quals);
 	hm_join_provide_columns(&columns, plan.quals);
+	if (list_length(plans) > 1)
+		plan.recheck_columns = plan_recheck(&columns, lsecond(plans));
+	hm_join_provide_columns(&columns, plan.inner_quals);
 	hm_join_plan_targets(root, inner, &columns, join->targets, &plan);
 
 	scan->scan.plan.targetlist = tlist;

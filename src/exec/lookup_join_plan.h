@@ -33,8 +33,10 @@ typedef struct LookupJoinPath
 	List *targets; /* HmTargets */
 	JoinType type;
 	bool index_only;
-	bool distinct;     /* only distinct keys are looked up */
-	List *key_clauses; /* RestrictInfos */
+	bool in_order;      /* rows come in the order of the outer side */
+	double first_batch; /* see LookupPlan */
+	bool distinct;      /* only distinct keys are looked up */
+	List *key_clauses;  /* RestrictInfos */
 	List *arguments;
 	List *keys;         /* LookupKeys */
 	List *restrictions; /* all join clauses */
@@ -76,6 +78,13 @@ extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *tar
  */
 extern Cost hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel);
 
+/* Add to a path's costs what so many rows of a first batch take before any row is returned. */
+extern void hm_join_cost_first(Path *path, Path *outer_path, List *targets, const JoinKeys *keys,
+							   double rows);
+
+/* Add to a path's costs what it takes to return its rows in the order of the outer side. */
+extern void hm_join_cost_order(Path *path, JoinType type);
+
 /*
  * Set the costs of a path: those of its outer path, of its lookups, and of what it evaluates
  * and returns.  The path has its number of rows, and custom_private.  If "distinct" is not
@@ -92,6 +101,12 @@ extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, R
 
 /* Whether a join of this kind is possible with this inner side.  Tests what is quickly known. */
 extern bool hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner);
+
+/*
+ * Whether EvalPlanQual may have rows of a relation joined again, because the query changes or locks
+ * rows.
+ */
+extern bool hm_is_rechecked(const PlannerInfo *root, const RelOptInfo *rel);
 
 /*
  * Whether all that a join with these clauses returns is provided by its inputs, or can be computed

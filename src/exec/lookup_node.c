@@ -18,6 +18,7 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 	if (((CustomScan *) node->ss.ps.plan)->custom_plans != NIL)
 		hm_child_begin(node, estate, eflags);
 	hm_lookup_begin(lookup, (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0);
+	hm_recheck_begin(lookup);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -32,7 +33,13 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 static TupleTableSlot *
 exec_node(CustomScanState *node)
 {
-	return ((LookupNode *) node)->is_table ? hm_table_exec(node) : hm_rows_exec(node);
+	LookupNode *lookup = (LookupNode *) node;
+
+	if (lookup->recheck.columns != NULL)
+		return hm_recheck_exec(lookup);
+	if (hm_sorts_results(lookup))
+		return hm_ordered_exec(lookup);
+	return lookup->is_table ? hm_table_exec(node) : hm_rows_exec(node);
 }
 
 static void
@@ -44,6 +51,7 @@ end_node(CustomScanState *node)
 		hm_fetch_end(lookup->node.fetch);
 	if (lookup->distinct.sort != NULL)
 		hm_distinct_reset(&lookup->distinct);
+	hm_ordered_drop(lookup);
 	for (int i = 0; i < lookup->target_count; i++)
 	{
 		if (lookup->targets[i].table == NULL)
@@ -66,7 +74,9 @@ rescan_node(CustomScanState *node)
 	if (lookup->node.fetch != NULL)
 		hm_fetch_stop(lookup->node.fetch);
 	hm_pruning_rescan(&lookup->pruning, node->ss.ps.chgParam);
+	hm_ordered_drop(lookup);
 	hm_lookup_restart(lookup, node->ss.ps.chgParam);
+	hm_recheck_restart(lookup);
 	if (lookup->is_table)
 		ExecScanReScan(&node->ss);
 }

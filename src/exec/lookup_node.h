@@ -232,6 +232,25 @@ typedef struct ComputedColumn
 	ExprState *expr;
 } ComputedColumn;
 
+/* A batch's results, which are sorted by the numbers of their outer rows (sink_ordered.c). */
+typedef struct OrderedRows
+{
+	Tuplesortstate *sort;
+	TupleTableSlot *in;  /* a row of the sort: the outer row's number, and the result's columns; */
+	TupleTableSlot *out; /* and one that comes from it */
+	bool pending;        /* it has results of the batch */
+	bool sorted;         /* and these are being returned */
+} OrderedRows;
+
+/* Rows that EvalPlanQual has joined again (recheck.c). */
+typedef struct LookupRecheck
+{
+	int *columns;          /* for each column of the scan tuple: the inner scan's, or 0; NULL if the
+							* node is not run by EvalPlanQual */
+	TupleTableSlot *outer; /* the outer row at hand, or NULL */
+	bool matched;          /* it has had a match */
+} LookupRecheck;
+
 typedef struct LookupNode LookupNode;
 
 /*
@@ -273,6 +292,8 @@ struct LookupNode
 	LookupPlan plan;
 	const LookupSource *source;
 	const LookupSearch *search;
+	LookupRecheck recheck;
+	OrderedRows ordered;
 	bool is_table;           /* a scan of one table: the scan tuple is its row */
 	bool has_blocks;         /* its rows can be had in blocks */
 	bool chosen;             /* of an index-only scan of one table: the columns of rows have been
@@ -361,6 +382,31 @@ extern void hm_lookup_begin(LookupNode *lookup, bool is_explained);
 
 /* The range table index of the table that is searched. */
 extern Index hm_lookup_relid(const LookupNode *lookup);
+
+/*
+ * Return the next row in the order of the outer side; drop what is left of a batch
+ * (sink_ordered.c).
+ */
+extern TupleTableSlot *hm_ordered_exec(LookupNode *lookup);
+extern void hm_ordered_drop(LookupNode *lookup);
+
+/*
+ * Whether results have to be sorted for that.  Rows that are returned without a tuple of the inner
+ * side are in the order of the outer side, if no others are.
+ */
+static inline bool
+hm_sorts_results(const LookupNode *lookup)
+{
+	return lookup->plan.in_order && !lookup->notes_matches;
+}
+
+/*
+ * Begin to join single rows again, if the node is run by EvalPlanQual; begin again; and return the
+ * next row (recheck.c).
+ */
+extern void hm_recheck_begin(LookupNode *lookup);
+extern void hm_recheck_restart(LookupNode *lookup);
+extern TupleTableSlot *hm_recheck_exec(LookupNode *lookup);
 
 /* Whether there is an outer plan. */
 static inline bool

@@ -17,7 +17,8 @@ enum
 	PLAN_TARGETS,
 	PLAN_PRUNING,
 	PLAN_COLUMNS,
-	PLAN_CLAUSE_COLUMNS
+	PLAN_CLAUSE_COLUMNS,
+	PLAN_RECHECK_COLUMNS
 };
 
 /* A struct that has no pointers, as integers. */
@@ -120,9 +121,9 @@ hm_lookup_plan_write(const LookupPlan *plan, CustomScan *scan)
 	scan->custom_private =
 		list_make5(write_words(plan, offsetof(LookupPlan, arms)), each_arm(plan->arms, write_keys),
 				   write_keys(plan->keys), plan->subplan, plan->sources);
-	scan->custom_private =
-		list_concat(scan->custom_private, list_make4(write_targets(plan->targets), plan->pruning,
-													 plan->columns, plan->clause_columns));
+	scan->custom_private = list_concat(
+		scan->custom_private, list_make5(write_targets(plan->targets), plan->pruning, plan->columns,
+										 plan->clause_columns, plan->recheck_columns));
 	scan->custom_exprs = list_make5(plan->arguments, plan->key_clauses, plan->inner_quals,
 									plan->quals, plan->prune_steps);
 	scan->custom_exprs = list_concat(
@@ -143,6 +144,7 @@ hm_lookup_plan_read(LookupPlan *plan, const CustomScan *scan)
 	plan->pruning = list_nth(lists, PLAN_PRUNING);
 	plan->columns = list_nth(lists, PLAN_COLUMNS);
 	plan->clause_columns = list_nth(lists, PLAN_CLAUSE_COLUMNS);
+	plan->recheck_columns = list_nth(lists, PLAN_RECHECK_COLUMNS);
 	plan->arguments = linitial(scan->custom_exprs);
 	plan->key_clauses = lsecond(scan->custom_exprs);
 	plan->inner_quals = lthird(scan->custom_exprs);

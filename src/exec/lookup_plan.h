@@ -65,6 +65,8 @@ typedef struct LookupPlan
 	JoinType type;
 	bool index_only;
 	bool first_rows;  /* the first rows are wanted soon */
+	bool in_order;    /* rows come in the order of the outer side */
+	int first_batch;  /* of a join: outer rows of the first batch, if batches grow; or 0 */
 	bool distinct;    /* only the distinct keys of the outer side are looked up */
 	bool composite;   /* the index has several columns */
 	int share_column; /* the column of the index that shares are about, and */
@@ -86,6 +88,12 @@ typedef struct LookupPlan
 	/* Of an index-only scan of one table: attribute numbers */
 	List *columns;        /* that are read from rows, */
 	List *clause_columns; /* and those of the key clauses */
+
+	/*
+	 * Of a join whose rows may be joined again (recheck.c): for the first columns of the scan
+	 * tuple, the column of the second plan, or 0.
+	 */
+	List *recheck_columns;
 
 	/* Expressions, which setrefs.c changes */
 	List *arguments;      /* of all arms, or of the keys, in order */

@@ -87,6 +87,8 @@ hm_lookup_go_on(LookupNode *lookup)
 		switch (lookup->phase)
 		{
 			case PHASE_FILL:
+				if (lookup->ordered.pending)
+					return;
 				lookup->phase = fill_batch(lookup) ? PHASE_TARGET : PHASE_DONE;
 				break;
 

@@ -380,7 +380,10 @@ extern uint64 hm_lookup_count_rows(CustomScanState *node);
  * ----------------------------------------------------------------
  */
 
-/* Begin, rescan and end a node's only child. */
+/*
+ * Begin, rescan and end what is below a node: one plan, and a second one where EvalPlanQual runs it
+ * (recheck.c).
+ */
 extern void hm_child_begin(CustomScanState *node, EState *estate, int eflags);
 extern void hm_child_rescan(CustomScanState *node);
 extern void hm_child_end(CustomScanState *node);

@@ -519,7 +519,8 @@ hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 	if (rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION ||
 		rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh || !has_array(rel) ||
-		!hm_may_join(root, rel, rel) || may_be_changed_by_cursor(root, rel))
+		!hm_may_join(root, rel, rel) || hm_is_rechecked(root, rel) ||
+		may_be_changed_by_cursor(root, rel))
 		return;
 
 	/* An index of the first table is the model: all other targets must have one like it. */

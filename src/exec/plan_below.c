@@ -12,27 +12,40 @@ void
 hm_child_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	ListCell *cell;
 
-	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
+	foreach (cell, plan->custom_plans)
+	{
+		if (foreach_current_index(cell) == 0 || estate->es_epq_active != NULL)
+			node->custom_ps = lappend(node->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
+	}
 }
 
 void
 hm_child_rescan(CustomScanState *node)
 {
-	PlanState *child = linitial(node->custom_ps);
+	ListCell *cell;
 
-	if (node->ss.ps.chgParam != NULL)
-		UpdateChangedParamSet(child, node->ss.ps.chgParam);
+	foreach (cell, node->custom_ps)
+	{
+		PlanState *child = lfirst(cell);
 
-	/* Otherwise it is rescanned when its next row is read. */
-	if (child->chgParam == NULL)
-		ExecReScan(child);
+		if (node->ss.ps.chgParam != NULL)
+			UpdateChangedParamSet(child, node->ss.ps.chgParam);
+
+		/* Otherwise it is rescanned when its next row is read. */
+		if (child->chgParam == NULL)
+			ExecReScan(child);
+	}
 }
 
 void
 hm_child_end(CustomScanState *node)
 {
-	ExecEndNode(linitial(node->custom_ps));
+	ListCell *cell;
+
+	foreach (cell, node->custom_ps)
+		ExecEndNode(lfirst(cell));
 }
 
 void

@@ -314,6 +314,12 @@ next_result(LookupNode *lookup, uint32 *row, bool *with_inner)
 	}
 }
 
+/*
+ * The join's row that is made of an outer row and, with_inner, of the match.  The candidate slot
+ * has been filled.  The row is valid until the next one (sink_rows.c).
+ */
+extern TupleTableSlot *hm_emit_row(LookupNode *lookup, uint32 row, bool with_inner);
+
 /* Whether every match is a result. */
 static inline bool
 takes_all_matches(const LookupNode *lookup)

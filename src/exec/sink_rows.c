@@ -13,12 +13,8 @@
 #include "compat.h"
 #include "exec/sink.h"
 
-/*
- * Return the join's row that is made of an outer row and, with_inner, of the match.  The
- * candidate slot has been filled.
- */
-static inline TupleTableSlot *
-emit(LookupNode *lookup, uint32 row, bool with_inner)
+TupleTableSlot *
+hm_emit_row(LookupNode *lookup, uint32 row, bool with_inner)
 {
 	PlanState *state = &lookup->node.css.ss.ps;
 
@@ -48,7 +44,7 @@ hm_rows_exec(CustomScanState *node)
 		if (lookup->phase == PHASE_DONE)
 			return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
 		if (next_result(lookup, &row, &with_inner))
-			return emit(lookup, row, with_inner);
+			return hm_emit_row(lookup, row, with_inner);
 	}
 }
 

@@ -3,20 +3,17 @@
  *		A source of probes: the rows of a plan.
  *
  * A batch has as many rows as harmonia.batch_size and memory allow, because each batch may
- * visit the same pages of index and table again.  Where the first rows are wanted soon,
- * the first batch is a single row and each next one is larger, because the rest of a batch
- * is wasted if the join is not read to its end.  In a parallel join, a batch has only a part
- * of a process's share of the rows, so that all processes end at about the same time.
+ * visit the same pages of index and table again.  Where the first rows are wanted soon, or in the
+ * order of the outer side, the first batch has as many rows as a LIMIT is expected to take, or a
+ * single one, and each next one is larger, because the rest of a batch is wasted if the join is
+ * not read to its end.  In a parallel join, a batch has only a part of a process's share of the
+ * rows, so that all processes end at about the same time.
  */
 #include "postgres.h"
 
 #include "exec/lookup_node.h"
 
-/*
- * Rows of the first batch, and how many times larger each next one may be, where the
- * first rows are wanted soon.
- */
-#define FIRST_ROWS_BATCH 1
+/* How many times larger each next batch may be, where they grow. */
 #define FIRST_ROWS_GROWTH 4
 
 /* Rows to make room for at first, and how many times more if there is none left. */
@@ -209,8 +206,9 @@ hm_rows_begin_anew(LookupNode *lookup)
 	Size memory = hm_fetch_leaves_memory(lookup->plan.index_only);
 
 	lookup->max_limit = (uint32) Min((Size) hm_batch_size, memory / hm_row_memory(lookup));
-	lookup->limit =
-		lookup->plan.first_rows ? Min(FIRST_ROWS_BATCH, lookup->max_limit) : lookup->max_limit;
+	lookup->limit = lookup->plan.first_batch > 0 ?
+						Min((uint32) lookup->plan.first_batch, lookup->max_limit) :
+						lookup->max_limit;
 	lookup->outer_done = false;
 }
 

@@ -318,7 +318,8 @@ hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 
 	/* A join of tables of one server is left to the wrapper. */
 	if (hm_is_grouped(joinrel) || !hm_may_join(root, joinrel, inner) ||
-		joinrel->fdwroutine != NULL || inner->rtekind != RTE_RELATION)
+		hm_is_rechecked(root, joinrel) || joinrel->fdwroutine != NULL ||
+		inner->rtekind != RTE_RELATION)
 		return;
 	if (type == JOIN_UNIQUE_OUTER)
 		outer_path = hm_create_unique_path(root, outer, outer_path, extra->sjinfo);
