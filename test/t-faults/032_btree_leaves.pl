@@ -6,9 +6,8 @@
 # goes on there; that is when it passes lookup_going_right.  If it reads the index alone, it keeps leaves
 # pinned, for which VACUUM waits.
 #
-# The cases fail if a lookup does not move right from a leaf that has been split, does not step over a deleted
-# one, does not keep its pins until it has read the visibility map, or looks entries up in the map that it has
-# read before it had the pin.
+# The cases fail if a lookup does not move right from a leaf that has been split (it goes round in circles), does
+# not step over a deleted one, or does not keep its pins until it has read the visibility map.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
