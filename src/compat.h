@@ -657,8 +657,8 @@ hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
 #endif
 
 /*
- * 16 took what a query's privileges are checked by out of its range table, and marks columns with the
- * outer joins that may make them NULL.
+ * 16 took what a query's privileges are checked by out of its range table, and marks columns
+ * with the outer joins that may make them NULL.
  */
 #if PG_VERSION_NUM >= 160000
 #include "parser/parse_relation.h"
@@ -679,7 +679,9 @@ typedef RangeTblEntry HmPermissions;
 #define hm_nulled_by_join(expr, table, join) (expr)
 #endif
 
-/* 18 has the expressions of GROUP BY in the range table, and columns that are computed when read. */
+/*
+ * 18 has the expressions of GROUP BY in the range table, and columns that are computed when read.
+ */
 #if PG_VERSION_NUM >= 180000
 #define hm_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)
 #define hm_has_virtual_columns(table) \

@@ -3,11 +3,12 @@
  *		Execution of latest joins: see latest_plan.c for the nodes.
  *
  * The rows node reads a batch of outer rows and keeps them.  It makes a range of index keys of
- * each, and looks up the entries at that end of the range where the scan begins.  It then returns
- * one row at a time, and the scan node, which the nested loop executes again for each, returns the
- * rows that the entries lead to and that satisfy the scan's conditions.  If these are not enough, the plan
- * below it, an index scan, is executed, and what has been returned is skipped: under the same
- * snapshot it finds the same rows, in the same order but for those with equal values.
+ * each, and looks up the entries at that end of the range where the scan begins.  It then
+ * returns one row at a time, and the scan node, which the nested loop executes again for each,
+ * returns the rows that the entries lead to and that satisfy the scan's conditions.  If these
+ * are not enough, the plan below it, an index scan, is executed, and what has been returned is
+ * skipped: under the same snapshot it finds the same rows, in the same order but for those with
+ * equal values.
  *
  * Batches are small at first, because not all rows may be wanted.
  */

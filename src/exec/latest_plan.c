@@ -7,8 +7,8 @@
  *
  *		HarmoniaLatestJoin
  *		  Nested Loop
- *			HarmoniaLatestRows			reads a batch of outer rows, and looks up the entries that the
- *			  the outer side			scan will want for each
+ *			HarmoniaLatestRows			reads a batch of outer rows, and looks up the entries that
+ *			  the outer side			the scan will want for each
  *			Limit, Subquery Scan
  *			  HarmoniaLatestScan		returns the rows of these entries
  *				Index Scan				is executed where they are not enough

@@ -307,6 +307,13 @@ extern void hm_rewrite_not_in(Query *query);
 extern void hm_rewrite_row_lists(Query *query);
 
 /*
+ * If a query reads a single table, and conditions fix all columns of a unique index, so that there
+ * is at most one row: the first column of the index.  Otherwise 0 (unique_rows.c).  The table is
+ * locked.
+ */
+extern AttrNumber hm_unique_column(const Query *query);
+
+/*
  * Rewrite scalar sub-selects of a query that find at most one row by a unique index as left joins,
  * where this may pay (scalar_subselect.c).  Maybe not all rows of a cursor's query are wanted.
  */
