@@ -98,7 +98,7 @@ END $$;
 SELECT * FROM differing(ARRAY['SELECT p.a, p.b, c.v FROM p JOIN c ON c.a = p.a AND c.b = p.b', 'SELECT p.a, c.b, c.v FROM p LEFT JOIN c ON c.a = p.a',
 	'SELECT p.b, c.a, c.d FROM p JOIN c ON c.b = p.b', 'SELECT p.b, c.a FROM p JOIN c ON c.d = p.d AND c.a = p.a', 'SELECT b FROM p WHERE NOT EXISTS (SELECT FROM c WHERE c.b = p.b AND c.a = p.a)',
 	'SELECT a, b FROM c WHERE a IN (3, 4, 39) AND b > 10', 'SELECT a, b FROM c WHERE a = ANY (ARRAY(SELECT a FROM p)) AND b = ANY (ARRAY(SELECT b FROM p))',
-	'SELECT a, d FROM c WHERE d = ANY (ARRAY(SELECT d FROM p)) AND a < 5', 'SELECT p.b, c.a FROM p JOIN c ON c.a + 1 = p.a AND c.b = p.b', 'SELECT b, v FROM c WHERE b IN (1, 2, 3, 9223372036854775807)',
+	'SELECT a, d FROM c WHERE d = ANY (ARRAY(SELECT d FROM p)) AND a < 5', 'SELECT p.b, c.a FROM p JOIN c ON c.a + 1 = p.a AND c.b = p.b', 'SELECT b, v FROM c WHERE b IN (1, 2, 3, 9223372036854775807)', 'SELECT b FROM c WHERE b IN (1, 2, 3, 9223372036854775807)',
 	'SELECT p.a, c.v FROM p JOIN c ON c.a = p.a AND c.b = p.b AND c.v > ''v3''']);
 
 --

@@ -321,7 +321,7 @@ hm_lookup_relid(const LookupNode *lookup)
 	{
 		const Var *var = (Var *) list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr;
 
-		if (lookup->sources[column] == 0 && castNode(Var, var)->varattno > 0)
+		if (lookup->sources[column] == 0 && var->varattno > 0)
 			return var->varno;
 	}
 }

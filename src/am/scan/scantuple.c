@@ -274,6 +274,10 @@ hm_can_return(Relation index, int attno)
 
 	if (RecoveryInProgress() || index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		return false;
+
+	/* Only a btree's first columns are keys. */
+	if (hm_is_btree(index) && attno > hm_key_columns(index))
+		return false;
 	if (!hm_is_composite(index))
 		return hm_key_type(index)->returnable;
 	if (index->rd_index->indkey.values[attno - 1] == 0)
