@@ -14,7 +14,7 @@ use HarmoniaRandom;
 our @EXPORT = qw(compare_lookups_at_random make_lookup_functions lookup_tables lookup_queries lookup_script);
 
 # For each type, how to make a key from an integer; and families of types that can be
-# compared with each other.  Of numeric, bpchar and floats, equal values have several images.
+# compared with each other.  Of numeric and bpchar, equal values have several images.
 my %keys = (
 	int2 => '((%s) %% 30000)::int2',
 	int4 => '(%s)::int4',
@@ -22,8 +22,8 @@ my %keys = (
 	date => "date '2000-01-01' + ((%s) / 4)::int4",
 	timestamp => "timestamp '2000-01-01' + (%s) * interval '6 hours'",
 	timestamptz => "timestamptz '2000-01-01 00:00+00' + (%s) * interval '6 hours'",
-	float4 => '(trunc((%s) / 2.0::float8) / 2)::float4',
-	float8 => 'trunc((%s) / 2.0::float8) / 2',
+	float4 => '(trunc((%s) / 2.0::float8) / 2 + 0)::float4',
+	float8 => '(trunc((%s) / 2.0::float8) / 2 + 0)',
 	text => "lpad(((%s) + 100000)::text, 8, '0')",
 	word => q{(lpad((((%1$s) + 100000) / 16)::text, 8, '0') || ', and so on, ' || lpad((((%1$s) + 100000) %% 16)::text, 2, '0'))::word},
 	uuid => q{(lpad(to_hex(((%1$s) + 100000) / 64), 16, '0') || lpad(to_hex(((%1$s) + 100000) %% 3000), 16, '0'))::uuid},
