@@ -39,15 +39,6 @@ compare_tids(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-static int
-compare_probes(const void *a, const void *b)
-{
-	HT_KEY one = ((const HtProbe *) a)->key;
-	HT_KEY other = ((const HtProbe *) b)->key;
-
-	return (one > other) - (one < other);
-}
-
 /* Whether all TIDs of an entry are among n sorted ones and, given a table, its rows are dead. */
 static bool
 are_dead(IndexTuple tuple, const uint64 *tids, int n, Relation heap, Buffer *buffer)
@@ -216,7 +207,7 @@ hm_btree_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
 		tids[i] = rows[i].tid;
 	}
 	HM_FAULT(hint_begun);
-	qsort(probes, (size_t) n, sizeof(HtProbe), compare_probes);
+	qsort(probes, (size_t) n, sizeof(HtProbe), hm_compare_probes);
 	qsort(tids, (size_t) n, sizeof(uint64), compare_tids);
 	while (keys.order == NULL && next < (uint32) n && leaves > 0)
 	{

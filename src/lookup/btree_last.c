@@ -33,15 +33,6 @@ typedef struct EndSearch
 	uint32 next;
 } EndSearch;
 
-static int
-compare_probes(const void *a, const void *b)
-{
-	HT_KEY first = ((const HtProbe *) a)->key;
-	HT_KEY second = ((const HtProbe *) b)->key;
-
-	return (first > second) - (first < second);
-}
-
 /* Sort the probes by the first key that is not before the wanted end. */
 static void
 sort_probes(EndSearch *search)
@@ -61,7 +52,7 @@ sort_probes(EndSearch *search)
 		search->sorted[search->count].key = ends->backward ? high + 1 : low;
 		search->sorted[search->count++].number = i;
 	}
-	qsort(search->sorted, search->count, sizeof(HtProbe), compare_probes);
+	qsort(search->sorted, search->count, sizeof(HtProbe), hm_compare_probes);
 }
 
 /* Take over the TIDs of an entry.  Returns false if there are enough now. */

@@ -589,15 +589,6 @@ at_end(const HmWalk *walk)
 	return round_is_over(walk) && walk->later_count == 0;
 }
 
-static int
-compare_probes(const void *a, const void *b)
-{
-	HT_KEY first = ((const HtProbe *) a)->key;
-	HT_KEY second = ((const HtProbe *) b)->key;
-
-	return (first > second) - (first < second);
-}
-
 /* Start the next round, with the probes that were put off and are not done. */
 static void
 start_round(HmWalk *walk)
@@ -619,7 +610,7 @@ start_round(HmWalk *walk)
 
 	/* Ranges that begin early may have been put off late. */
 	if (!in_order)
-		qsort(sorted, count, sizeof(HtProbe), compare_probes);
+		qsort(sorted, count, sizeof(HtProbe), hm_compare_probes);
 	walk->ready = count;
 	walk->complete = true;
 	forget_later(walk, 0);

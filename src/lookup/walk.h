@@ -164,4 +164,14 @@ extern void hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends);
 /* hm_lookup_give_hints() of a btree (btree_hints.c). */
 extern void hm_btree_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
 
+/* For qsort(): the order of probes by their keys. */
+static inline int
+hm_compare_probes(const void *a, const void *b)
+{
+	HT_KEY one = ((const HtProbe *) a)->key;
+	HT_KEY other = ((const HtProbe *) b)->key;
+
+	return (one > other) - (one < other);
+}
+
 #endif /* HARMONIA_LOOKUP_WALK_H */
