@@ -105,7 +105,7 @@ hm_ordered_exec(LookupNode *lookup)
 {
 	OrderedRows *ordered = &lookup->ordered;
 	TupleTableSlot *result;
-	uint32 row;
+	uint32 row = 0;
 	bool with_inner;
 
 	for (;;)
