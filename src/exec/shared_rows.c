@@ -17,6 +17,7 @@
 #include "storage/spin.h"
 #include "utils/wait_event.h"
 
+#include "am/fault.h"
 #include "compat.h"
 #include "exec/nodes.h"
 #include "exec/shared_rows.h"
@@ -219,6 +220,7 @@ divide(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows)
 	dsa_pointer cuts = InvalidDsaPointer;
 	dsa_pointer pointer = shared->first_run;
 
+	HM_FAULT(shared_rows_dividing);
 	for (uint32 i = 0; i < shared->runs; i++)
 	{
 		runs[i] = dsa_get_address(area, pointer);

@@ -92,10 +92,10 @@ extern void hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, Size key_
 extern void hm_shared_rows_taken(HmSharedRows *shared, dsa_area *area);
 
 /*
- * Divide runs into partitions (shared_cuts.c): for each limit between partitions, the first and the
- * last one included, an array has how many probes of each run are before it.  Fills the array, which
- * has room for (partitions + 1) * runs numbers.  No partition has many more rows than others, even
- * if keys are equal.
+ * Divide runs into partitions (shared_cuts.c).  For each limit between partitions, the first and
+ * the last one included, "cuts" gets how many probes of each run are before it; it has room for
+ * (partitions + 1) * runs numbers.  No partition has many more rows than others, even if keys are
+ * equal.
  */
 extern void hm_shared_rows_cut(const SharedRun *const *runs, uint32 count, Size key_size,
 							   uint32 partitions, uint32 *cuts);

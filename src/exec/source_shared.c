@@ -13,6 +13,7 @@
 
 #include "utils/datum.h"
 
+#include "am/fault.h"
 #include "exec/lookup_node.h"
 #include "exec/shared_rows.h"
 
@@ -170,6 +171,7 @@ add_rows(LookupNode *lookup)
 		hm_lookup_clear_batch(lookup);
 		lookup->limit = lookup->max_limit;
 		hm_rows_read(lookup);
+		HM_FAULT(shared_rows_read);
 		failed = lookup->batch.count > 0 && !share_batch(lookup);
 	}
 	if (!failed)
@@ -282,6 +284,7 @@ fill(LookupNode *lookup)
 				break;
 
 			case SHARED_TAKE:
+				HM_FAULT(shared_rows_copying);
 				copy_partition(lookup, &partition);
 				hm_shared_rows_taken(shared, area_of(lookup));
 				break;
