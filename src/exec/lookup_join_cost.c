@@ -225,10 +225,16 @@ only_marks(const RelOptInfo *inner, List *targets, JoinType type, bool index_onl
 }
 
 bool
-hm_join_shares_rows(PlannerInfo *root, List *targets)
+hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys)
 {
 	const HmTarget *first = linitial(targets);
+	ListCell *cell;
 
+	foreach (cell, keys)
+	{
+		if (((LookupKey *) lfirst(cell))->strategy != BTEqualStrategyNumber)
+			return false;
+	}
 	return !hm_wants_first_rows(root) &&
 		   (list_length(targets) == 1 || !hm_has_columns(first->index));
 }
@@ -253,7 +259,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 									(Size) width, index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
-	work.shared = processes > 1 && hm_join_shares_rows(root, targets);
+	work.shared = processes > 1 && hm_join_shares_rows(root, targets, keys->keys);
 	if (cost->candidates > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;

@@ -62,10 +62,11 @@ typedef struct LookupCost
 extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
- * Whether the processes of a parallel join share outer rows: not where the first rows are wanted
- * soon, nor if each target makes its own keys of the rows' columns.
+ * Whether the processes of a parallel join share outer rows.  Not where the first rows are wanted
+ * soon; nor if rows have ranges of their own, or each target makes its own keys of the rows'
+ * columns.  "keys" are LookupKeys.
  */
-extern bool hm_join_shares_rows(PlannerInfo *root, List *targets);
+extern bool hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys);
 
 /*
  * The cost of looking up probes in all targets.  "distinct" says that their keys are
