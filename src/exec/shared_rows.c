@@ -23,11 +23,9 @@
 #include "exec/shared_rows.h"
 
 /*
- * So many partitions for each process even out what a process more or less has to do; a partition
- * has at least so many rows; and of a batch's room, a partition should fill so much, since
- * partitions differ in size.
+ * A partition has at least so many rows; and of a batch's room, a partition should fill so much,
+ * since partitions differ in size.
  */
-#define PARTITIONS_EACH 4
 #define MIN_ROWS 1000
 #define BATCH_FILL 0.75
 
@@ -203,19 +201,19 @@ hm_shared_rows_add(HmSharedRows *shared, dsa_area *area, dsa_pointer pointer, Hm
 
 /* The number of partitions for a generation's rows. */
 static uint32
-partitions_for(const HmSharedRows *shared, uint32 batch_rows)
+partitions_for(const HmSharedRows *shared, const SharedSizes *sizes)
 {
-	uint64 least = (uint64) (shared->rows / (batch_rows * BATCH_FILL)) + 1;
+	uint64 least = (uint64) (shared->rows / (sizes->batch_rows * BATCH_FILL)) + 1;
 	uint64 most = shared->rows / MIN_ROWS + 1;
 
-	return (uint32) Max(least, Min(most, (uint64) shared->processes * PARTITIONS_EACH));
+	return (uint32) Max(least, Min(most, (uint64) shared->processes * sizes->partitions_each));
 }
 
 /* Divide the generation, which nobody else changes now. */
 static void
-divide(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows)
+divide(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes)
 {
-	uint32 partitions = shared->rows > 0 ? partitions_for(shared, batch_rows) : 0;
+	uint32 partitions = shared->rows > 0 ? partitions_for(shared, sizes) : 0;
 	const SharedRun **runs = palloc(Max(1, shared->runs) * sizeof(SharedRun *));
 	dsa_pointer cuts = InvalidDsaPointer;
 	dsa_pointer pointer = shared->first_run;
@@ -230,7 +228,8 @@ divide(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows)
 	{
 		cuts = dsa_allocate_extended(area, (partitions + 1) * (Size) shared->runs * sizeof(uint32),
 									 DSA_ALLOC_HUGE);
-		hm_shared_rows_cut(runs, shared->runs, key_size, partitions, dsa_get_address(area, cuts));
+		hm_shared_rows_cut(runs, shared->runs, sizes->key_size, partitions,
+						   dsa_get_address(area, cuts));
 	}
 	pfree(runs);
 	SpinLockAcquire(&shared->mutex);
@@ -243,8 +242,7 @@ divide(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows)
 }
 
 void
-hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, Size key_size, bool full,
-					 uint32 batch_rows)
+hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes, bool full)
 {
 	bool is_last;
 
@@ -258,7 +256,7 @@ hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, Size key_size, bool f
 		shared->adding--;
 	SpinLockRelease(&shared->mutex);
 	if (is_last)
-		divide(shared, area, key_size, batch_rows);
+		divide(shared, area, sizes);
 }
 
 void

@@ -21,6 +21,20 @@
 #define ALIGNMENT 16
 #define MIN_RUN 16384
 
+/*
+ * A run has so many rows, so that processes which are there first do not read more than they can
+ * sort while the others do.
+ */
+#define RUN_ROWS 8192
+
+/*
+ * Several partitions for each process even out what a process more or less has to do.  But where
+ * rows are read from the table, each partition visits pages all over it: the more hits at a time,
+ * the fewer visits.
+ */
+#define INDEX_PARTITIONS 4
+#define TABLE_PARTITIONS 1
+
 static dsa_area *
 area_of(const LookupNode *lookup)
 {
@@ -164,20 +178,23 @@ static void
 add_rows(LookupNode *lookup)
 {
 	HmSharedRows *shared = lookup->node.shared_rows;
+	SharedSizes sizes = {.key_size = lookup->batch.all.key_size,
+						 .batch_rows = lookup->max_limit,
+						 .partitions_each =
+							 lookup->plan.index_only ? INDEX_PARTITIONS : TABLE_PARTITIONS};
 	bool failed = false;
 
 	while (!failed && !lookup->outer_done && hm_shared_rows_has_room(shared))
 	{
 		hm_lookup_clear_batch(lookup);
-		lookup->limit = lookup->max_limit;
+		lookup->limit = Min(RUN_ROWS, lookup->max_limit);
 		hm_rows_read(lookup);
 		HM_FAULT(shared_rows_read);
 		failed = lookup->batch.count > 0 && !share_batch(lookup);
 	}
 	if (!failed)
 		hm_lookup_clear_batch(lookup);
-	hm_shared_rows_leave(shared, area_of(lookup), lookup->batch.all.key_size, failed,
-						 lookup->max_limit);
+	hm_shared_rows_leave(shared, area_of(lookup), &sizes, failed);
 }
 
 /* ----------------------------------------------------------------
