@@ -69,10 +69,10 @@ begin_keys(LookupNode *lookup)
 		lookup->plan.composite && !lookup->several_targets && lookup->target_count > 0;
 	forboth(key, plan->keys, argument, plan->arguments)
 		begin_key(lookup, foreach_current_index(key), lfirst(key), lfirst(argument));
-	lookup->plain_key = lookup->key_count == 1 && !lookup->plan.composite &&
-						lookup->keys[0].column > 0 &&
-						lookup->keys[0].strategy == BTEqualStrategyNumber &&
-						((LookupKey *) linitial(plan->keys))->type == lookup->key_type->type;
+	lookup->plain_key =
+		lookup->key_count == 1 && !lookup->plan.composite && lookup->keys[0].column > 0 &&
+		lookup->keys[0].strategy == BTEqualStrategyNumber &&
+		hm_is_own_type(lookup->key_type, ((LookupKey *) linitial(plan->keys))->type);
 
 	/* The fetch compares values of a plain column, so the clause need not be evaluated. */
 	if (lookup->plain_key && !lookup->key_type->exact)

@@ -26,7 +26,6 @@
 #include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "exec/planner.h"
@@ -126,14 +125,12 @@ hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator)
 		return 0;
 	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy, &left, &right);
 
-	/*
-	 * An extension may have added operators to PostgreSQL's families, or families whose "=" is
-	 * another one.
-	 */
+	/* An extension may have added operators to PostgreSQL's families. */
 	if (index->relam == BTREE_AM_OID &&
 		(hm_has_values(index) ?
-			 strategy != BTEqualStrategyNumber ||
-				 operator!= lookup_type_cache(index->opcintype[0], TYPECACHE_EQ_OPR)->eq_opr :
+			 strategy != BTEqualStrategyNumber || operator!=
+				 get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0],
+									 BTEqualStrategyNumber) :
 			 hm_bracket_function(index->opcintype[column], right) == NULL))
 		return 0;
 	return strategy;

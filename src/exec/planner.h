@@ -47,7 +47,8 @@ static inline Oid
 hm_index_type_id(const IndexOptInfo *index, int column)
 {
 	if (index->relam == BTREE_AM_OID)
-		return index->opcintype[column];
+		return hm_btree_type_id(index->opfamily[column], index->opcintype[column],
+								index->indexcollations[column]);
 	return hm_type_id_of_class(index->opfamily[column], index->opcintype[column]);
 }
 

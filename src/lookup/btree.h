@@ -71,7 +71,9 @@ hm_btree_above(const HmBtreeKeys *keys, HmBtreeKey key, HT_KEY probe)
 	return keys->order == NULL ? key.key > probe : hm_btree_compare(keys, key.key, probe) > 0;
 }
 
+/* Prepare to read keys; and release all memory. */
 extern void hm_btree_keys_init(HmBtreeKeys *keys, Relation index);
+extern void hm_btree_keys_end(HmBtreeKeys *keys);
 
 /* The key of a tuple whose columns are several, or NULL, or that lacks some. */
 extern HmBtreeKey hm_btree_key_slowly(const HmBtreeKeys *keys, IndexTuple tuple);

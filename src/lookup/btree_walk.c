@@ -130,6 +130,7 @@ end_walk(HmWalk *walk)
 	if (walk->copy != NULL)
 		pfree(walk->copy);
 	hm_btree_values_end(&walk->values);
+	hm_btree_keys_end(&walk->keys);
 	pfree(walk);
 }
 

@@ -15,6 +15,7 @@
 #define hm_walk_answer HT_KEYED(hm_walk_answer)
 #define hm_walk_methods HT_KEYED(hm_walk_methods)
 #define hm_btree_keys_init HT_KEYED(hm_btree_keys_init)
+#define hm_btree_keys_end HT_KEYED(hm_btree_keys_end)
 #define hm_btree_key_slowly HT_KEYED(hm_btree_key_slowly)
 #define hm_btree_first HT_KEYED(hm_btree_first)
 #define hm_btree_route HT_KEYED(hm_btree_route)
