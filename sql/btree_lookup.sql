@@ -154,14 +154,15 @@ BEGIN
 				FROM compare_lookups('SELECT y.n, x.id FROM y JOIN x USING (k)', 'SELECT n FROM y WHERE EXISTS (SELECT FROM x WHERE x.k = y.k)',
 					'SELECT n FROM y WHERE NOT EXISTS (SELECT FROM x WHERE x.k = y.k)', format(among, 'SELECT k FROM y'),
 					format(among, 'SELECT k FROM y UNION ALL SELECT k FROM y UNION ALL SELECT k FROM y'),
-					'SELECT n, id FROM y LEFT JOIN x ON x.k = y.k AND x.id > y.n') c INTO different, nodes;
+					'SELECT n, id FROM y LEFT JOIN x ON x.k = y.k AND x.id > y.n', 'SELECT n, id FROM y LEFT JOIN x ON x.k = CASE WHEN n % 3 > 0 THEN y.k END',
+					'SELECT n FROM y WHERE NOT EXISTS (SELECT FROM x WHERE x.k = CASE WHEN n % 3 > 0 THEN y.k END AND x.id > n)') c INTO different, nodes;
 			DROP INDEX x_k;
 		END LOOP;
 		DROP TABLE x, y;
 		RETURN NEXT;
 	END LOOP;
 END $$;
--- Values with one key, as -1 and 1 are, come by turns in an array that has them several times.
+-- Outer rows may give values by an expression.  Values with one key, as -1 and 1 are, come by turns in an array that has them several times.
 SELECT * FROM differing_types();
 -- The operator's collation must be the index's.
 CREATE TABLE collated (k text COLLATE "C") WITH (autovacuum_enabled = off);
@@ -170,7 +171,8 @@ CREATE INDEX collated_k ON collated (k COLLATE "POSIX");
 :vacuum ANALYZE collated;
 BEGIN;
 CALL use_lookups(true);
-SELECT lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "C"'), lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "POSIX"');
+SELECT lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "C"'), lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "POSIX"'),
+	lookup_nodes('SELECT FROM o JOIN collated c ON c.k = (o.word || o.n) COLLATE "POSIX"');
 ROLLBACK;
 -- A class of a family that is not the type's default one sorts by values, as it likes.
 CREATE FUNCTION compare_backwards(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp($2, $1)';

@@ -54,8 +54,8 @@ hm_index_type_id(const IndexOptInfo *index, int column)
 
 /*
  * Whether lookups search an index by values (am/keys/btreekeys.c): a btree whose keys are not in
- * its order.  Then only points of the column's own type can be looked up, whose values are columns
- * of outer rows or the elements of an array.
+ * its order.  Then only points of the column's own type can be looked up, whose values outer rows
+ * give, or the elements of an array.
  */
 static inline bool
 hm_has_values(const IndexOptInfo *index)
