@@ -78,8 +78,17 @@ hm_btree_key_slowly(const HmBtreeKeys *keys, IndexTuple tuple)
 	return result;
 }
 
-OffsetNumber
-hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+/* Whether the entry at an offset is below a key or, with "equal", not above it. */
+static inline bool
+is_before(const HmBtreeKeys *keys, Page page, int offset, HT_KEY key, bool equal)
+{
+	HmBtreeKey entry = hm_btree_key(keys, page, (OffsetNumber) offset);
+
+	return equal ? !hm_btree_above(keys, entry, key) : hm_btree_below(keys, entry, key);
+}
+
+static pg_attribute_always_inline OffsetNumber
+first_after(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key, bool equal)
 {
 	int end = PageGetMaxOffsetNumber(page) + 1;
 	int low = from;
@@ -87,16 +96,27 @@ hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key
 	int high = from;
 	int middle;
 
-	while (high < end && hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) high), key))
+	while (high < end && is_before(keys, page, high, key, equal))
 	{
 		low = high + 1;
 		high += step;
 		step *= 2;
 	}
 	high = Min(high, end);
-	HM_BINARY_SEARCH(low, middle, high,
-					 hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) middle), key));
+	HM_BINARY_SEARCH(low, middle, high, is_before(keys, page, middle, key, equal));
 	return (OffsetNumber) low;
+}
+
+OffsetNumber
+hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	return first_after(keys, page, from, key, false);
+}
+
+OffsetNumber
+hm_btree_end(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	return first_after(keys, page, from, key, true);
 }
 
 Buffer

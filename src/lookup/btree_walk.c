@@ -426,19 +426,22 @@ add_hits(HmWalk *walk, IndexTuple tuple, uint32 probe, HT_KEY key, Output *outpu
 
 /*
  * Answer a probe, which ends with this key, on the leaf, from walk->offset on.  Returns false if
- * not all hits fit; then it is to go on from there.
+ * not all hits fit; then it is to go on from there.  To compare values may take long, so the last
+ * of many equal entries is sought.
  */
 static bool
 answer_probe(HmWalk *walk, Page page, uint32 probe, HT_KEY high, Output *output)
 {
-	OffsetNumber last = PageGetMaxOffsetNumber(page);
+	bool by_value = walk->keys.order != NULL;
+	OffsetNumber end = by_value ? hm_btree_end(&walk->keys, page, walk->offset, high) :
+								  PageGetMaxOffsetNumber(page) + 1;
 
-	for (; walk->offset <= last; walk->offset++)
+	for (; walk->offset < end; walk->offset++)
 	{
 		ItemId item = PageGetItemId(page, walk->offset);
 		HmBtreeKey key = hm_btree_key(&walk->keys, page, walk->offset);
 
-		if (hm_btree_above(&walk->keys, key, high))
+		if (!by_value && hm_btree_above(&walk->keys, key, high))
 			break;
 		if (key.beyond < 0 || (walk->heeds_hints && ItemIdIsDead(item)))
 			continue;

@@ -18,6 +18,7 @@
 #define hm_btree_keys_end HT_KEYED(hm_btree_keys_end)
 #define hm_btree_key_slowly HT_KEYED(hm_btree_key_slowly)
 #define hm_btree_first HT_KEYED(hm_btree_first)
+#define hm_btree_end HT_KEYED(hm_btree_end)
 #define hm_btree_route HT_KEYED(hm_btree_route)
 #define hm_btree_begin_until HT_KEYED(hm_btree_begin_until)
 #define hm_btree_values_init HT_KEYED(hm_btree_values_init)
