@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
@@ -19,6 +20,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/plancat.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
@@ -408,13 +410,23 @@ hm_cost_lookup_least(double probes, Cost *startup, Cost *total)
 	*total += STARTUP_TUPLES * cpu_tuple_cost + probes * PROBE_OPERATORS * cpu_operator_cost;
 }
 
-/* What a probe costs more than in a harmonia index, in operators. */
-static double
-btree_operators(const IndexOptInfo *index, double probes)
+/*
+ * What a probe costs more than in a harmonia index.  The class of a type that somebody has made may
+ * compare by a function that takes long.
+ */
+static Cost
+btree_probe_cost(PlannerInfo *root, const IndexOptInfo *index, double probes)
 {
+	Oid type = index->opcintype[0];
+	QualCost comparison = {0};
+
 	if (index->relam != BTREE_AM_OID)
 		return 0;
-	return hm_has_values(index) ? BTREE_COMPARISONS + log2(Max(1.0, probes)) : BTREE_OPERATORS;
+	if (!hm_has_values(index))
+		return BTREE_OPERATORS * cpu_operator_cost;
+	add_function_cost(root, get_opfamily_proc(index->opfamily[0], type, type, BTORDER_PROC), NULL,
+					  &comparison);
+	return (BTREE_COMPARISONS + log2(Max(1.0, probes))) * comparison.per_tuple;
 }
 
 void
@@ -431,7 +443,7 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages, work->processes) +
 			  heap_cost(root, rel, index, work) + work->hits * cpu_index_tuple_cost +
 			  work->rows * cpu_tuple_cost;
-	*total += probes * btree_operators(index, work->probes) * cpu_operator_cost;
+	*total += probes * btree_probe_cost(root, index, work->probes);
 	if (hm_has_columns(index))
 		*total += work->probes * COMPOSITE_OPERATORS * cpu_operator_cost;
 	if (index->indexprs != NIL && hm_lookup_may_use_device(work->probes))
