@@ -40,8 +40,7 @@ struct HmWalk
 {
 	Relation index;
 	HmLookupStats *stats; /* the lookup's */
-	Snapshot snapshot;
-	bool heeds_hints; /* leave out entries that are marked as dead */
+	bool heeds_hints;     /* leave out entries that are marked as dead */
 	HmBtreeKeys keys;
 
 	/* The probes: those of the batch from "base" on. */
@@ -144,7 +143,6 @@ set_variant(HmWalk *walk, const char *variant)
 static void
 set_snapshot(HmWalk *walk, Snapshot snapshot)
 {
-	walk->snapshot = snapshot;
 	walk->heeds_hints = hm_heeds_hints(snapshot);
 }
 
@@ -539,8 +537,6 @@ visit_leaf(HmWalk *walk, Output *output)
 	check_leaf(walk, buffer);
 	page = BufferGetPage(buffer);
 	walk->stats->leaves++;
-	if (walk->snapshot != NULL)
-		hm_test_old_snapshot(walk->snapshot, walk->index, page);
 	begin_leaf(walk, page);
 	if (answer_leaf(walk, page, output))
 		finish_leaf(walk, page);

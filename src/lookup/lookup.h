@@ -165,10 +165,10 @@ extern Size hm_lookup_probe_memory(Size key_size);
 extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
 
 /*
- * Set the snapshot to test pages with for "snapshot too old", which only matters if
- * old_snapshot_threshold is on (PostgreSQL 15 and 16); and which decides whether entries that are
- * hinted to be dead are left out (hm_heeds_hints()).  Without one there is no test, and all entries
- * are found.  A device's copy has no hints, so the device finds them in any case.
+ * Set the snapshot, which decides whether entries that are hinted to be dead are left out
+ * (hm_heeds_hints()).  Without one all entries are found.  A device's copy has no hints, so the
+ * device finds them in any case.  Pages are not tested for "snapshot too old": there are no lookups
+ * while old_snapshot_threshold is on (PostgreSQL 15 and 16).
  */
 extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
 

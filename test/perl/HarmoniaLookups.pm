@@ -78,7 +78,7 @@ sub key_condition
 	my $type = other_type($r);
 	my $low = $r->below($r->{look_width});
 	my $list = join ', ', map { key($r, $type, $r->chance(500) ? $r->below($r->{look_width}) : undef) } 0 .. $r->below(6);
-	my $series = sprintf "ARRAY(SELECT $keys{$type} FROM generate_series(%d, %d, %d) i)", 'i', $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
+	my $series = sprintf "ARRAY(SELECT %s FROM generate_series(%d, %d, %d) i)", sprintf($keys{$type}, 'i'), $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
 	my $mixed = "ARRAY(SELECT k FROM o, generate_series(1, 3) j WHERE v % 7 = " . $r->below(7) . ' ORDER BY hashint4(n + j))';
 	my $range = sprintf '%s %s %s AND %s %s %s', $k, $r->pick('>', '>='), key($r, $type, $low), $k, $r->pick('<', '<='), key($r, $type, $low + $r->below(50));
 
