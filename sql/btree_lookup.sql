@@ -112,11 +112,31 @@ INSERT INTO types VALUES ('smallint', 'i'), ('bigint', 'i'), ('oid', 'abs(i)'), 
 	('uuid', 'md5(i::text)::uuid'), ('timestamptz', 'timestamptz ''2026-01-01'' + i * interval ''1 min'''), ('time', 'time ''00:00'' + i * interval ''1 min'''),
 	('"char"', 'chr(40 + abs(i) % 80)'), ('text', '''Text '' || i'), ('text COLLATE "C"', '''tEXT '' || i || repeat(''x'', abs(i) % 300)'), ('varchar(30)', '''v'' || i'), ('label', '''l'' || i'),
 	('char(20)', '''c'' || i'), ('name', '''n'' || i'), ('bytea', 'decode(md5(i::text), ''hex'')'), ('numeric', 'i / 4.0'), ('interval', 'i * interval ''1 hour'''),
-	('inet', 'inet ''10.0.0.0'' + abs(i)'), ('mood', '(enum_range(NULL::mood))[abs(i) % 3 + 1]');
+	('inet', 'inet ''10.0.0.0'' + abs(i)'), ('mood', '(enum_range(NULL::mood))[abs(i) % 3 + 1]'),
+	('bit(9)', 'abs(i)::bit(9)'), ('macaddr', '(''08:00:2b:01:'' || to_char(abs(i) / 100, ''FM00:'') || to_char(abs(i) % 100, ''FM00''))');
+-- Types that harmonia does not know: of PostgreSQL, made of others, and one with "=" and an order of its own
+CREATE TYPE pair AS (a int, b text);
+CREATE DOMAIN pairs AS pair[];
+CREATE TYPE folded;
+CREATE FUNCTION folded_in(cstring) RETURNS folded LANGUAGE internal IMMUTABLE STRICT AS 'textin';
+CREATE FUNCTION folded_out(folded) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'textout';
+CREATE TYPE folded (INPUT = folded_in, OUTPUT = folded_out, LIKE = text);
+CREATE FUNCTION folded_compare(folded, folded) RETURNS int LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN bttextcmp(lower($1::text), lower($2::text)); END';
+CREATE FUNCTION folded_equal(folded, folded) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN lower($1::text) = lower($2::text); END';
+CREATE FUNCTION folded_less(folded, folded) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN lower($1::text) < lower($2::text); END';
+CREATE FUNCTION folded_greater(folded, folded) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN lower($1::text) > lower($2::text); END';
+CREATE OPERATOR < (LEFTARG = folded, RIGHTARG = folded, FUNCTION = folded_less);
+CREATE OPERATOR > (LEFTARG = folded, RIGHTARG = folded, FUNCTION = folded_greater);
+CREATE OPERATOR = (LEFTARG = folded, RIGHTARG = folded, FUNCTION = folded_equal, COMMUTATOR = =, RESTRICT = eqsel, JOIN = eqjoinsel, MERGES);
+CREATE OPERATOR CLASS folded_ops DEFAULT FOR TYPE folded USING btree AS OPERATOR 1 <, OPERATOR 3 =, OPERATOR 5 >, FUNCTION 1 folded_compare(folded, folded);
+INSERT INTO types VALUES ('pg_lsn', 'pg_lsn ''0/1000'' + abs(i)'), ('int[]', 'ARRAY[i % 50, i]'), ('int4range', 'CASE i WHEN 7 THEN ''empty'' ELSE int4range(i, i + 5) END'),
+	('jsonb', 'jsonb_build_object(''a'', i, ''b'', repeat(''x'', abs(i) % 200))'), ('tsvector', '(''word'' || i || '' other'')::tsvector'), ('pair', '(i % 20, ''b'' || i)::pair'), ('pairs', 'ARRAY[(i, ''b'')::pair, (i, NULL)::pair]'),
+	('folded', '(CASE WHEN i % 2 = 0 THEN ''Letters'' ELSE ''lETTERs'' END || abs(i) / 3)');
 CREATE FUNCTION differing_types() RETURNS TABLE (type text, nodes text, different text) LANGUAGE plpgsql AS $$
 DECLARE
 	value text;
 	option text;
+	among text;
 BEGIN
 	FOR type, value IN SELECT t.type, t.value FROM types t LOOP
 		EXECUTE format('CREATE TABLE x (k %s, id int)', type);
@@ -124,22 +144,25 @@ BEGIN
 		EXECUTE format('INSERT INTO x SELECT CASE WHEN i %% 19 <> 2 THEN (%s)::%s END, i FROM generate_series(-100, 600) i', value, type);
 		EXECUTE format('INSERT INTO y SELECT CASE WHEN i %% 23 <> 2 THEN (%s)::%s END, i FROM (SELECT shuffle(n) %% 300 - 150 AS i FROM generate_series(1, 80) n) s', value, type);
 		different := '';
+		-- An array has no arrays as elements.
+		among := 'SELECT id FROM x WHERE k ' || CASE WHEN type IN ('int[]', 'pairs') THEN 'IN (%s)' ELSE '= ANY (ARRAY(%s))' END;
 		FOREACH option IN ARRAY '{"", " DESC", " NULLS FIRST"}'::text[] LOOP
 			EXECUTE format('CREATE INDEX x_k ON x (k%s)', option);
 			ANALYZE x, y;
 			SELECT different || coalesce(string_agg(format('%s: %s: %s', option, c.query, c.result), E'\n') FILTER (WHERE c.result <> 'same'), ''),
 					string_agg(DISTINCT c.nodes, '; ')
 				FROM compare_lookups('SELECT y.n, x.id FROM y JOIN x USING (k)', 'SELECT n FROM y WHERE EXISTS (SELECT FROM x WHERE x.k = y.k)',
-					'SELECT n FROM y WHERE NOT EXISTS (SELECT FROM x WHERE x.k = y.k)', 'SELECT id FROM x WHERE k = ANY (ARRAY(SELECT k FROM y))',
-					'SELECT id FROM x WHERE k = ANY (ARRAY(SELECT k FROM y UNION ALL SELECT k FROM y UNION ALL SELECT k FROM y))',
-					'SELECT n, id FROM y LEFT JOIN x ON x.k = y.k AND x.id > y.n') c INTO different, nodes;
+					'SELECT n FROM y WHERE NOT EXISTS (SELECT FROM x WHERE x.k = y.k)', format(among, 'SELECT k FROM y'),
+					format(among, 'SELECT k FROM y UNION ALL SELECT k FROM y UNION ALL SELECT k FROM y'),
+					'SELECT n, id FROM y LEFT JOIN x ON x.k = y.k AND x.id > y.n', 'SELECT n, id FROM y LEFT JOIN x ON x.k = CASE WHEN n % 3 > 0 THEN y.k END',
+					'SELECT n FROM y WHERE NOT EXISTS (SELECT FROM x WHERE x.k = CASE WHEN n % 3 > 0 THEN y.k END AND x.id > n)') c INTO different, nodes;
 			DROP INDEX x_k;
 		END LOOP;
 		DROP TABLE x, y;
 		RETURN NEXT;
 	END LOOP;
 END $$;
--- Values with one key, as -1 and 1 are, come by turns in an array that has them several times.
+-- Outer rows may give values by an expression.  Values with one key, as -1 and 1 are, come by turns in an array that has them several times.
 SELECT * FROM differing_types();
 -- The operator's collation must be the index's.
 CREATE TABLE collated (k text COLLATE "C") WITH (autovacuum_enabled = off);
@@ -148,7 +171,8 @@ CREATE INDEX collated_k ON collated (k COLLATE "POSIX");
 :vacuum ANALYZE collated;
 BEGIN;
 CALL use_lookups(true);
-SELECT lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "C"'), lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "POSIX"');
+SELECT lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "C"'), lookup_nodes('SELECT FROM o JOIN collated c ON c.k = o.word COLLATE "POSIX"'),
+	lookup_nodes('SELECT FROM o JOIN collated c ON c.k = (o.word || o.n) COLLATE "POSIX"');
 ROLLBACK;
 -- A class of a family that is not the type's default one sorts by values, as it likes.
 CREATE FUNCTION compare_backwards(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp($2, $1)';
@@ -197,7 +221,7 @@ SELECT * FROM compare_lookups('SELECT o.n, v.k FROM o JOIN v USING (k)', 'SELECT
 -- Keys of floats do not give them back: -0 has that of 0.
 SELECT * FROM compare_lookups('SELECT n, f FROM (SELECT n, k::float8 / 2 AS f FROM o OFFSET 0) o JOIN v USING (f)', 'SELECT f FROM v WHERE f = ANY (ARRAY(SELECT k / 4.0::float8 FROM o))');
 -- The "=" of a family may be another one than the type's, by which batches have their distinct keys.
-CREATE FUNCTION same_size(int, int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT abs($1) = abs($2)';
+CREATE FUNCTION same_size(int, int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN abs($1) = abs($2); END';
 CREATE FUNCTION smaller(int, int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT abs($1) < abs($2)';
 CREATE FUNCTION compare_size(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT btint4cmp(abs($1), abs($2))';
 CREATE OPERATOR |=| (LEFTARG = int, RIGHTARG = int, FUNCTION = same_size, COMMUTATOR = |=|, RESTRICT = eqsel, JOIN = eqjoinsel, MERGES);

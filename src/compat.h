@@ -55,6 +55,16 @@ typedef PGAlignedBlock HmAlignedPage;
 #define vacuum_delay_point_compat() vacuum_delay_point()
 #endif
 
+/* 18 has the direction of an index column's order, not the strategy. */
+#if PG_VERSION_NUM >= 180000
+#define hm_prepare_index_order(index, descending, order) \
+	PrepareSortSupportFromIndexRel(index, descending, order)
+#else
+#define hm_prepare_index_order(index, descending, order) \
+	PrepareSortSupportFromIndexRel( \
+		index, (descending) ? BTGreaterStrategyNumber : BTLessStrategyNumber, order)
+#endif
+
 /*
  * 16 replaced pg_proc_aclcheck() by object_aclcheck(), which is given the object's
  * catalog.

@@ -24,6 +24,7 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/spccache.h"
 
@@ -89,6 +90,20 @@ init_keys(HmFetch *fetch)
 	}
 }
 
+/* Prepare to note the values of dead rows, if the index is searched by values. */
+static void
+init_dead_values(HmFetch *fetch)
+{
+	Relation index = fetch->index;
+
+	if (!fetch->gives_hints || !hm_is_btree(index) ||
+		hm_btree_has_keys(index->rd_opfamily[0], index->rd_opcintype[0]))
+		return;
+	get_typlenbyval(index->rd_opcintype[0], &fetch->value_length, &fetch->value_by_value);
+	fetch->dead_values =
+		AllocSetContextCreate(CurrentMemoryContext, "values of dead rows", ALLOCSET_SMALL_SIZES);
+}
+
 HmFetch *
 hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_only,
 				bool first_rows, TupleTableSlot *slot)
@@ -115,6 +130,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = hm_fetch_portion_hits(index_only);
 	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot);
+	init_dead_values(fetch);
 	fetch->io_concurrency = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
@@ -470,4 +486,6 @@ hm_fetch_end(HmFetch *fetch)
 		hm_lookup_end(fetch->lookup);
 	if (fetch->dead != NULL)
 		pfree(fetch->dead);
+	if (fetch->dead_values != NULL)
+		MemoryContextDelete(fetch->dead_values);
 }

@@ -105,6 +105,10 @@ struct HmFetch
 	/* Rows that were found dead, whose entries are to get hints */
 	HmDeadRow *dead; /* room for HM_DEAD_ROWS; NULL until there is one */
 	int dead_count;
+	MemoryContext dead_values; /* copies of their values, if the index is searched by values; else
+								* NULL */
+	int16 value_length;        /* of these */
+	bool value_by_value;
 	uint32 dead_left; /* so many more of this portion may be noted */
 
 	/* The table */

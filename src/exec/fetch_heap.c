@@ -24,6 +24,8 @@
 #include "pgstat.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
 
 #include "compat.h"
 #include "exec/fetch.h"
@@ -333,23 +335,48 @@ compare_keys(HmFetch *fetch)
 }
 
 /*
+ * Have a copy of a probe's value in the place of the key of a row: the batch may be gone when hints
+ * are given.  Returns false if it is stored out of line, which is not read under a lock.  Of
+ * several values with one key, this is the first.
+ */
+static bool
+keep_value(HmFetch *fetch, uint32 probe, HmDeadRow *row)
+{
+	const HmProbeValues *values = &fetch->values;
+	MemoryContext old_context = MemoryContextSwitchTo(fetch->dead_values);
+	Datum value = values->values == NULL ? fetch->type->restore(row->low) :
+										   values->values[hm_probe_value_place(values, probe)];
+	bool kept = fetch->value_length != -1 || !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value));
+
+	if (kept)
+		row->low = row->high = datumCopy(value, fetch->value_by_value, fetch->value_length);
+	MemoryContextSwitchTo(old_context);
+	return kept;
+}
+
+/*
  * Note that a hit's row is dead to all.  A device finds its entry again whether or not it has a
  * hint, and does not always say for which probe.
  */
 static void
 note_dead(HmFetch *fetch, const HmHit *hit)
 {
+	HmDeadRow *row;
+
 	if (fetch->dead_left == 0 || fetch->dead_count == HM_DEAD_ROWS ||
 		!hm_lookup_is_exact(fetch->lookup))
 		return;
-	fetch->dead_left--;
 	if (fetch->dead == NULL)
 		fetch->dead =
 			MemoryContextAlloc(GetMemoryChunkContext(fetch), HM_DEAD_ROWS * sizeof(HmDeadRow));
-	fetch->dead[fetch->dead_count++] =
-		(HmDeadRow){.low = hm_key_get(fetch->probes.low, fetch->key_size, hit->probe),
-					.high = hm_probe_high(&fetch->probes, fetch->key_size, hit->probe),
-					.tid = hit->tid};
+	row = &fetch->dead[fetch->dead_count];
+	row->low = hm_key_get(fetch->probes.low, fetch->key_size, hit->probe);
+	row->high = hm_probe_high(&fetch->probes, fetch->key_size, hit->probe);
+	row->tid = hit->tid;
+	if (fetch->dead_values != NULL && !keep_value(fetch, hit->probe, row))
+		return;
+	fetch->dead_count++;
+	fetch->dead_left--;
 }
 
 void

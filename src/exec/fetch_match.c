@@ -24,19 +24,9 @@ is_among_values(const HmFetch *fetch, uint32 probe, Datum value)
 {
 	const HmProbeValues *values = &fetch->values;
 	Oid collation = fetch->index->rd_indcollation[0];
-	Size from = values->rows != NULL ? values->rows[probe] : probe;
-	Size to;
+	Size from = hm_probe_value_place(values, probe);
+	Size to = values->first != NULL ? values->first[probe + 1] : from + 1;
 
-	if (values->first != NULL)
-	{
-		from = values->first[probe];
-		to = values->first[probe + 1];
-	}
-	else
-	{
-		from *= values->stride;
-		to = from + 1;
-	}
 	for (; from < to; from++)
 	{
 		if (DatumGetBool(FunctionCall2Coll(values->equal, collation, value, values->values[from])))
@@ -53,8 +43,8 @@ hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
-	if (is_null ||
-		(fetch->compare_keys && !is_among_keys(fetch, probe, fetch->type->normalise(value))))
+	if (is_null || (fetch->compare_keys && fetch->type->type != HM_ANY_VALUE &&
+					!is_among_keys(fetch, probe, fetch->type->normalise(value))))
 		return false;
 	if (fetch->values.values == NULL)
 		return true;

@@ -154,6 +154,8 @@ hm_fetch_give_hints(HmFetch *fetch)
 	fetch->dead_count = 0;
 	if (count > 0)
 		hm_lookup_give_hints(fetch->index, fetch->heap, fetch->dead, count);
+	if (fetch->dead_values != NULL)
+		MemoryContextReset(fetch->dead_values);
 }
 
 /* Sort the hits that have to be fetched from the heap into heap order. */

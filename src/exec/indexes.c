@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_am.h"
-#include "utils/lsyscache.h"
 
 #include "exec/planner.h"
 
@@ -40,11 +39,6 @@ btree_columns(const IndexOptInfo *index)
 	if (!hm_enable_btree_lookup || index->relam != BTREE_AM_OID || index->hypothetical ||
 		(index->indpred != NIL && !index->predOK))
 		return 0;
-
-	/* Values that are equal have the same key only if they have the same bytes. */
-	if (OidIsValid(index->indexcollations[0]) &&
-		!get_collation_isdeterministic(index->indexcollations[0]))
-		return 0;
 	return hm_btree_columns(index->opfamily, index->opcintype, index->nkeycolumns);
 }
 
@@ -53,7 +47,7 @@ static bool
 is_returned(const IndexOptInfo *index, int column, bool composite)
 {
 	return index->canreturn[column] &&
-		   hm_column_key_type(composite, index->opcintype[column])->returnable;
+		   hm_column_key_type(composite, hm_index_type_id(index, column))->returnable;
 }
 
 /* A description of a btree, as if it had its first columns alone. */

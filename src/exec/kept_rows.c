@@ -37,11 +37,13 @@ hm_kept_begin(KeptRows *rows, int count, TupleDesc outer)
 	for (int i = 0; i < count; i++)
 	{
 		KeptColumn *column = &rows->columns[i];
-		Form_pg_attribute attribute = TupleDescAttr(outer, column->source - 1);
 
-		column->by_value = attribute->attbyval;
-		column->length = attribute->attlen;
-		rows->references |= !attribute->attbyval;
+		if (column->source > 0)
+		{
+			column->by_value = TupleDescAttr(outer, column->source - 1)->attbyval;
+			column->length = TupleDescAttr(outer, column->source - 1)->attlen;
+		}
+		rows->references |= !column->by_value;
 	}
 	rows->count = count;
 	rows->parent = CurrentMemoryContext;
@@ -148,9 +150,10 @@ hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 	for (int i = 0; i < rows->count; i++)
 	{
 		const KeptColumn *column = &rows->columns[i];
-		Datum value = outer->tts_values[column->source - 1];
+		bool given = column->source > 0;
+		Datum value = given ? outer->tts_values[column->source - 1] : rows->computed;
 
-		if (outer->tts_isnull[column->source - 1])
+		if (given ? outer->tts_isnull[column->source - 1] : rows->computed_is_null)
 		{
 			values[i] = (Datum) 0;
 			set_null(rows, row, i);

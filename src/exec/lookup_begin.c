@@ -6,7 +6,9 @@
 
 #include "access/stratnum.h"
 #include "access/sysattr.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "exec/lookup_node.h"
@@ -62,6 +64,7 @@ begin_keys(LookupNode *lookup)
 {
 	const LookupPlan *plan = &lookup->plan;
 	ListCell *key, *argument;
+	bool is_own;
 
 	lookup->key_count = list_length(plan->keys);
 	lookup->keys = palloc0(lookup->key_count * sizeof(RowKey));
@@ -69,13 +72,14 @@ begin_keys(LookupNode *lookup)
 		lookup->plan.composite && !lookup->several_targets && lookup->target_count > 0;
 	forboth(key, plan->keys, argument, plan->arguments)
 		begin_key(lookup, foreach_current_index(key), lfirst(key), lfirst(argument));
-	lookup->plain_key = lookup->key_count == 1 && !lookup->plan.composite &&
-						lookup->keys[0].column > 0 &&
-						lookup->keys[0].strategy == BTEqualStrategyNumber &&
-						((LookupKey *) linitial(plan->keys))->type == lookup->key_type->type;
+	is_own = lookup->key_count == 1 && !lookup->plan.composite &&
+			 lookup->keys[0].strategy == BTEqualStrategyNumber &&
+			 hm_is_own_type(lookup->key_type, ((LookupKey *) linitial(plan->keys))->type);
+	lookup->plain_key = is_own && lookup->keys[0].column > 0;
+	lookup->compares_value = is_own && !lookup->key_type->exact;
 
-	/* The fetch compares values of a plain column, so the clause need not be evaluated. */
-	if (lookup->plain_key && !lookup->key_type->exact)
+	/* The fetch compares values, so the clause need not be evaluated. */
+	if (lookup->compares_value)
 		lookup->may_be_fuzzy = false;
 }
 
@@ -221,6 +225,16 @@ begin_computed(LookupNode *lookup, Bitmapset **evaluated)
 	}
 }
 
+/* Prepare to keep the values of the key, which are those of an expression. */
+static void
+begin_value(LookupNode *lookup, KeptColumn *column)
+{
+	Oid type = exprType(linitial(lookup->plan.arguments));
+
+	column->source = 0;
+	get_typlenbyval(type, &column->length, &column->by_value);
+}
+
 /*
  * Decide which columns of outer rows are kept, and how slots are filled.
  *
@@ -255,20 +269,24 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	needed = bms_add_members(needed, returned);
 	lookup->notes_matches =
 		lookup->one_match && (lookup->plan.type == JOIN_ANTI || !has_inner(lookup, returned));
-	if (lookup->plain_key && !lookup->key_type->exact)
+	if (lookup->compares_value && lookup->keys[0].column > 0)
 		add_sources(lookup, lookup->keys[0].column, &needed);
 
 	lookup->value_column = -1;
-	rows->columns = palloc(Max(1, lookup->column_count) * sizeof(KeptColumn));
+	rows->columns = palloc((lookup->column_count + 1) * sizeof(KeptColumn));
 	while ((column = bms_next_member(needed, column)) >= 0)
 	{
 		if (lookup->sources[column] <= 0)
 			continue;
-		if (lookup->plain_key && !lookup->key_type->exact &&
-			lookup->sources[column] == lookup->keys[0].column)
+		if (lookup->compares_value && lookup->sources[column] == lookup->keys[0].column)
 			lookup->value_column = count;
 		kept[column] = count;
 		rows->columns[count++].source = lookup->sources[column];
+	}
+	if (lookup->compares_value && lookup->keys[0].column == 0)
+	{
+		begin_value(lookup, &rows->columns[count]);
+		lookup->value_column = count++;
 	}
 	hm_kept_begin(rows, count, outer);
 	if (lookup->source == &hm_source_rows || lookup->source == &hm_source_shared)

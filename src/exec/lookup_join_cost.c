@@ -230,6 +230,9 @@ hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys)
 	const HmTarget *first = linitial(targets);
 	ListCell *cell;
 
+	/* They are divided by their keys. */
+	if (hm_index_type_id(first->index, 0) == HM_ANY_VALUE)
+		return false;
 	foreach (cell, keys)
 	{
 		if (((LookupKey *) lfirst(cell))->strategy != BTEqualStrategyNumber)

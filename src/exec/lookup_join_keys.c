@@ -51,15 +51,6 @@ hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator,
 	keys->upper |= key->strategy <= BTLessEqualStrategyNumber;
 }
 
-/* Whether an expression is a column, maybe taken for another type as it is. */
-static bool
-is_column(Node *expr)
-{
-	while (IsA(expr, RelabelType))
-		expr = (Node *) ((RelabelType *) expr)->arg;
-	return IsA(expr, Var);
-}
-
 /*
  * Take a join clause as a key clause if it compares a column of the index; if the index has
  * several, only if it compares for equality, or does not ("range").
@@ -102,7 +93,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	strategy = hm_operator_strategy(index, column, operator);
 	if (strategy == 0 || (hm_has_columns(index) && (strategy != BTEqualStrategyNumber) != range))
 		return false;
-	if (hm_has_values(index) && (keys->clauses != NIL || !is_column(argument)))
+	if (hm_has_values(index) && keys->clauses != NIL)
 		return false;
 
 	keys->clauses = lappend(keys->clauses, info);

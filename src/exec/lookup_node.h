@@ -64,7 +64,7 @@ typedef struct LookupProbes
 /* A column that is kept of outer rows. */
 typedef struct KeptColumn
 {
-	int source; /* the outer row's column, from 1 on */
+	int source; /* the outer row's column, from 1 on; 0: the computed value */
 	bool by_value;
 	int16 length; /* attlen */
 } KeptColumn;
@@ -84,6 +84,8 @@ typedef struct KeptRows
 	char *free;            /* where the next copy goes */
 	Size left;             /* bytes there */
 	Size copied;           /* bytes of all copies */
+	Datum computed;        /* the value of the row that is kept next, if it is an expression's */
+	bool computed_is_null;
 } KeptRows;
 
 /* Which targets may have a key (search_shares.c). */
@@ -315,10 +317,12 @@ struct LookupNode
 								* otherwise NULL */
 	bool plain_columns;        /* the same with several columns, whose types are exact, in a single
 								* target */
-	int value_column;          /* if keys are not exact, and plain_key: the kept column that the
-								* fetch compares tuples with; otherwise negative */
-	Oid value_type;            /* of such values; or invalid: the column's */
-	FmgrInfo equal;            /* compares them */
+	bool compares_value; /* the only key clause is equality with a value of the key's type, and
+								* keys are not exact: */
+	int value_column;    /* the kept column with these values, which the fetch compares tuples
+								* with; otherwise negative */
+	Oid value_type;      /* of such values; or invalid: the column's */
+	FmgrInfo equal;      /* compares them */
 	int key_count;
 	int equal_count; /* with several columns: so many first keys are for equality, with a column
 					  * each; others are for a range of the next column */
@@ -637,7 +641,7 @@ extern const Bitmapset *hm_pruning_choose(SearchPruning *pruning);
 
 /*
  * Begin to keep rows that have these types.  The caller has allocated the columns and set
- * their sources.  Memory for copies is below CurrentMemoryContext.
+ * their sources, and the type of a computed one.  Memory for copies is below CurrentMemoryContext.
  */
 extern void hm_kept_begin(KeptRows *rows, int count, TupleDesc outer);
 

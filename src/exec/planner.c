@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
@@ -19,6 +20,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/plancat.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
@@ -26,7 +28,6 @@
 #include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "exec/planner.h"
@@ -126,14 +127,12 @@ hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator)
 		return 0;
 	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy, &left, &right);
 
-	/*
-	 * An extension may have added operators to PostgreSQL's families, or families whose "=" is
-	 * another one.
-	 */
+	/* An extension may have added operators to PostgreSQL's families. */
 	if (index->relam == BTREE_AM_OID &&
 		(hm_has_values(index) ?
-			 strategy != BTEqualStrategyNumber ||
-				 operator!= lookup_type_cache(index->opcintype[0], TYPECACHE_EQ_OPR)->eq_opr :
+			 strategy != BTEqualStrategyNumber || operator!=
+				 get_opfamily_member(index->opfamily[0], index->opcintype[0], index->opcintype[0],
+									 BTEqualStrategyNumber) :
 			 hm_bracket_function(index->opcintype[column], right) == NULL))
 		return 0;
 	return strategy;
@@ -411,13 +410,23 @@ hm_cost_lookup_least(double probes, Cost *startup, Cost *total)
 	*total += STARTUP_TUPLES * cpu_tuple_cost + probes * PROBE_OPERATORS * cpu_operator_cost;
 }
 
-/* What a probe costs more than in a harmonia index, in operators. */
-static double
-btree_operators(const IndexOptInfo *index, double probes)
+/*
+ * What a probe costs more than in a harmonia index.  The class of a type that somebody has made may
+ * compare by a function that takes long.
+ */
+static Cost
+btree_probe_cost(PlannerInfo *root, const IndexOptInfo *index, double probes)
 {
+	Oid type = index->opcintype[0];
+	QualCost comparison = {0};
+
 	if (index->relam != BTREE_AM_OID)
 		return 0;
-	return hm_has_values(index) ? BTREE_COMPARISONS + log2(Max(1.0, probes)) : BTREE_OPERATORS;
+	if (!hm_has_values(index))
+		return BTREE_OPERATORS * cpu_operator_cost;
+	add_function_cost(root, get_opfamily_proc(index->opfamily[0], type, type, BTORDER_PROC), NULL,
+					  &comparison);
+	return (BTREE_COMPARISONS + log2(Max(1.0, probes))) * comparison.per_tuple;
 }
 
 void
@@ -436,7 +445,7 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages, work->processes) +
 			  heap_cost(root, rel, index, work) + work->hits * cpu_index_tuple_cost +
 			  work->rows * cpu_tuple_cost;
-	*total += probes * btree_operators(index, work->probes) * cpu_operator_cost;
+	*total += probes * btree_probe_cost(root, index, work->probes);
 	if (hm_has_columns(index))
 		*total += work->probes * COMPOSITE_OPERATORS * cpu_operator_cost;
 	if (index->indexprs != NIL && hm_lookup_may_use_device(work->probes))

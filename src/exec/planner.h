@@ -47,14 +47,15 @@ static inline Oid
 hm_index_type_id(const IndexOptInfo *index, int column)
 {
 	if (index->relam == BTREE_AM_OID)
-		return index->opcintype[column];
+		return hm_btree_type_id(index->opfamily[column], index->opcintype[column],
+								index->indexcollations[column]);
 	return hm_type_id_of_class(index->opfamily[column], index->opcintype[column]);
 }
 
 /*
  * Whether lookups search an index by values (am/keys/btreekeys.c): a btree whose keys are not in
- * its order.  Then only points of the column's own type can be looked up, whose values are columns
- * of outer rows or the elements of an array.
+ * its order.  Then only points of the column's own type can be looked up, whose values outer rows
+ * give, or the elements of an array.
  */
 static inline bool
 hm_has_values(const IndexOptInfo *index)

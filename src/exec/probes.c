@@ -87,6 +87,8 @@ clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool 
 		*stored = true;
 		value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
 	}
+	lookup->batch.rows.computed = value;
+	lookup->batch.rows.computed_is_null = is_null;
 	if (is_null)
 		return false;
 	if (key->is_exact)
@@ -101,7 +103,7 @@ clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool 
 	else
 	{
 		bracket = key->bracket(key->type, value);
-		lookup->batch.exact &= !bracket.fuzzy;
+		lookup->batch.exact &= !bracket.fuzzy || lookup->compares_value;
 	}
 	return hm_bracket_range(key->strategy, &bracket, ht_key_max_128(key->type->width), low, high) &&
 		   *low <= *high;

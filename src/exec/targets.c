@@ -285,14 +285,15 @@ share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 
 /*
  * Hash partitions.  The value is hashed, so it must be possible to restore it from the key; or
- * the executor keeps it, as it may if keys are not exact.
+ * the executor keeps it, as it may if keys are not exact.  Not where values that the index takes as
+ * equal may have other hash values.
  */
 static void
 share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 {
 	PartitionBoundInfo bounds = rel->boundinfo;
 
-	if (rel->part_scheme->partnatts > 1 ||
+	if (rel->part_scheme->partnatts > 1 || search->key_type->type == HM_ANY_VALUE ||
 		(!search->key_type->returnable &&
 		 (search->key_type->exact || hm_has_columns(search->model))))
 		return;

@@ -71,7 +71,9 @@ hm_btree_above(const HmBtreeKeys *keys, HmBtreeKey key, HT_KEY probe)
 	return keys->order == NULL ? key.key > probe : hm_btree_compare(keys, key.key, probe) > 0;
 }
 
+/* Prepare to read keys; and release all memory. */
 extern void hm_btree_keys_init(HmBtreeKeys *keys, Relation index);
+extern void hm_btree_keys_end(HmBtreeKeys *keys);
 
 /* The key of a tuple whose columns are several, or NULL, or that lacks some. */
 extern HmBtreeKey hm_btree_key_slowly(const HmBtreeKeys *keys, IndexTuple tuple);
@@ -107,11 +109,12 @@ hm_btree_page_end(const HmBtreeKeys *keys, Page page)
 }
 
 /*
- * The first offset from "from" on, of a page of the walk, whose entry is not below a key; or the
- * one after the last.  Gallops, because the next probe's entry is mostly near.
+ * The first offset from "from" on, of a page of the walk, whose entry is not below a key, or above
+ * it; or the one after the last.  Gallops, because the next probe's entry is mostly near.
  */
 extern OffsetNumber hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from,
 								   HT_KEY key);
+extern OffsetNumber hm_btree_end(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key);
 
 /*
  * Probes by values (btree_values.c).  A probe of the batch may have several, which become probes of

@@ -8,8 +8,6 @@
  * another row may have got its TID.  So the table is asked once more, while the leaf is pinned:
  * VACUUM takes a lock that no pin of others allows before it lets TIDs of a leaf's entries be used
  * again.
- *
- * Of a btree that is searched by values, entries are not found again: nobody keeps the values.
  */
 #include "postgres.h"
 
@@ -165,7 +163,12 @@ visit(const HmBtreeKeys *keys, Relation heap, const HtProbe *probes, const HT_KE
 		BlockNumber right = BTPageGetOpaque(page)->btpo_next;
 
 		for (; next < begun; next++)
-			reach = Max(reach, high[probes[next].number]);
+		{
+			HmBtreeKey last = {.key = high[probes[next].number]};
+
+			if (hm_btree_above(keys, last, reach))
+				reach = last.key;
+		}
 		if (P_ISLEAF(BTPageGetOpaque(page)))
 			hint_leaf(keys->index, heap, leaf, tids, (int) n);
 		else
@@ -184,6 +187,15 @@ visit(const HmBtreeKeys *keys, Relation heap, const HtProbe *probes, const HT_KE
 		if (P_IGNORE(BTPageGetOpaque(BufferGetPage(leaf))))
 			leaf = hm_btree_step_right(keys->index, leaf);
 	}
+}
+
+/* Compare probes in the order of the pages. */
+static int
+compare_places(const void *a, const void *b, void *keys)
+{
+	return ((const HmBtreeKeys *) keys)->order == NULL ?
+			   hm_compare_probes(a, b) :
+			   hm_btree_compare(keys, ((const HtProbe *) a)->key, ((const HtProbe *) b)->key);
 }
 
 void
@@ -207,13 +219,14 @@ hm_btree_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
 		tids[i] = rows[i].tid;
 	}
 	HM_FAULT(hint_begun);
-	qsort(probes, (size_t) n, sizeof(HtProbe), hm_compare_probes);
+	qsort_arg(probes, (size_t) n, sizeof(HtProbe), compare_places, &keys);
 	qsort(tids, (size_t) n, sizeof(uint64), compare_tids);
-	while (keys.order == NULL && next < (uint32) n && leaves > 0)
+	while (next < (uint32) n && leaves > 0)
 	{
 		CHECK_FOR_INTERRUPTS();
 		next = visit(&keys, heap, probes, high, tids, next, (uint32) n, &leaves);
 	}
+	hm_btree_keys_end(&keys);
 	pfree(tids);
 	pfree(high);
 	pfree(probes);

@@ -145,13 +145,12 @@ answer_page(EndSearch *search, Page page)
 
 /* Visit a leaf on the way to the next probe's, and what is right of it if that has moved. */
 static void
-visit_leaf(EndSearch *search, BlockNumber block, Snapshot snapshot)
+visit_leaf(EndSearch *search, BlockNumber block)
 {
 	Relation index = search->keys.index;
 	Buffer buffer = hm_btree_read(index, block);
 
 	buffer = hm_btree_go_right(&search->keys, buffer, search->sorted[search->next].key);
-	hm_test_old_snapshot(snapshot, index, BufferGetPage(buffer));
 	while (!answer_page(search, BufferGetPage(buffer)))
 		buffer = hm_btree_step_right(index, buffer);
 	_bt_relbuf(index, buffer);
@@ -183,7 +182,7 @@ hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
 			if (i + 1 < route->count)
 				hm_pin_prefetch_lines(index, route->leaves[i + 1].block, END_LINES);
 			if (search.next < route->leaves[i].end)
-				visit_leaf(&search, route->leaves[i].block, snapshot);
+				visit_leaf(&search, route->leaves[i].block);
 		}
 	}
 	pfree(search.sorted);

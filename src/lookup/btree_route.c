@@ -8,27 +8,10 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/lsyscache.h"
+#include "utils/memutils.h"
 
 #include "compat.h"
 #include "lookup/btree.h"
-
-/* The order of values that the index's operator class has, in the order of the pages. */
-static SortSupport
-value_order(Relation index)
-{
-	SortSupport order = palloc0(sizeof(SortSupportData));
-	Oid type = index->rd_opcintype[0];
-	int16 strategy = (index->rd_indoption[0] & INDOPTION_DESC) != 0 ? BTGreaterStrategyNumber :
-																	  BTLessStrategyNumber;
-
-	order->ssup_cxt = CurrentMemoryContext;
-	order->ssup_collation = index->rd_indcollation[0];
-	order->abbreviate = true;
-	PrepareSortSupportFromOrderingOp(
-		get_opfamily_member(index->rd_opfamily[0], type, type, strategy), order);
-	return order;
-}
 
 void
 hm_btree_keys_init(HmBtreeKeys *keys, Relation index)
@@ -40,12 +23,19 @@ hm_btree_keys_init(HmBtreeKeys *keys, Relation index)
 	keys->desc = RelationGetDescr(index);
 	hm_fields_read(index, &keys->fields);
 	if (!hm_btree_has_keys(index->rd_opfamily[0], index->rd_opcintype[0]))
-		keys->order = value_order(index);
+		keys->order = hm_btree_order(index, true);
 	else if ((option & INDOPTION_DESC) != 0)
 		keys->flipped = ~(HT_KEY) 0;
 	keys->nulls_low = (option & INDOPTION_NULLS_FIRST) != 0;
 	keys->by_value = TupleDescAttr(keys->desc, 0)->attbyval;
 	keys->length = TupleDescAttr(keys->desc, 0)->attlen;
+}
+
+void
+hm_btree_keys_end(HmBtreeKeys *keys)
+{
+	if (keys->order != NULL)
+		MemoryContextDelete(keys->order->ssup_cxt);
 }
 
 HmBtreeKey
@@ -88,8 +78,17 @@ hm_btree_key_slowly(const HmBtreeKeys *keys, IndexTuple tuple)
 	return result;
 }
 
-OffsetNumber
-hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+/* Whether the entry at an offset is below a key or, with "equal", not above it. */
+static inline bool
+is_before(const HmBtreeKeys *keys, Page page, int offset, HT_KEY key, bool equal)
+{
+	HmBtreeKey entry = hm_btree_key(keys, page, (OffsetNumber) offset);
+
+	return equal ? !hm_btree_above(keys, entry, key) : hm_btree_below(keys, entry, key);
+}
+
+static pg_attribute_always_inline OffsetNumber
+first_after(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key, bool equal)
 {
 	int end = PageGetMaxOffsetNumber(page) + 1;
 	int low = from;
@@ -97,16 +96,27 @@ hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key
 	int high = from;
 	int middle;
 
-	while (high < end && hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) high), key))
+	while (high < end && is_before(keys, page, high, key, equal))
 	{
 		low = high + 1;
 		high += step;
 		step *= 2;
 	}
 	high = Min(high, end);
-	HM_BINARY_SEARCH(low, middle, high,
-					 hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) middle), key));
+	HM_BINARY_SEARCH(low, middle, high, is_before(keys, page, middle, key, equal));
 	return (OffsetNumber) low;
+}
+
+OffsetNumber
+hm_btree_first(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	return first_after(keys, page, from, key, false);
+}
+
+OffsetNumber
+hm_btree_end(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+{
+	return first_after(keys, page, from, key, true);
 }
 
 Buffer
@@ -283,5 +293,6 @@ hm_btree_bounds(Relation index, int *count)
 			bounds[(*count)++] = bound;
 	}
 	_bt_relbuf(index, buffer);
+	hm_btree_keys_end(&keys);
 	return bounds;
 }

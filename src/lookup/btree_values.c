@@ -76,14 +76,11 @@ static Datum
 single_value(const HmBtreeValues *values, const HmProbes *batch, uint32 probe)
 {
 	const HmProbeValues *given = batch->values;
-	Size row = probe;
 
 	if (given == NULL)
 		return values->keys->fields.fields[0].type->restore(
 			hm_key_get(batch->low, sizeof(HT_KEY), probe));
-	if (given->rows != NULL)
-		row = given->rows[probe];
-	return given->values[row * given->stride];
+	return given->values[hm_probe_value_place(given, probe)];
 }
 
 /* Values that are stored out of line, or compressed, are read once. */

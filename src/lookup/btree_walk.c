@@ -40,8 +40,7 @@ struct HmWalk
 {
 	Relation index;
 	HmLookupStats *stats; /* the lookup's */
-	Snapshot snapshot;
-	bool heeds_hints; /* leave out entries that are marked as dead */
+	bool heeds_hints;     /* leave out entries that are marked as dead */
 	HmBtreeKeys keys;
 
 	/* The probes: those of the batch from "base" on. */
@@ -130,6 +129,7 @@ end_walk(HmWalk *walk)
 	if (walk->copy != NULL)
 		pfree(walk->copy);
 	hm_btree_values_end(&walk->values);
+	hm_btree_keys_end(&walk->keys);
 	pfree(walk);
 }
 
@@ -143,7 +143,6 @@ set_variant(HmWalk *walk, const char *variant)
 static void
 set_snapshot(HmWalk *walk, Snapshot snapshot)
 {
-	walk->snapshot = snapshot;
 	walk->heeds_hints = hm_heeds_hints(snapshot);
 }
 
@@ -425,19 +424,22 @@ add_hits(HmWalk *walk, IndexTuple tuple, uint32 probe, HT_KEY key, Output *outpu
 
 /*
  * Answer a probe, which ends with this key, on the leaf, from walk->offset on.  Returns false if
- * not all hits fit; then it is to go on from there.
+ * not all hits fit; then it is to go on from there.  To compare values may take long, so the last
+ * of many equal entries is sought.
  */
 static bool
 answer_probe(HmWalk *walk, Page page, uint32 probe, HT_KEY high, Output *output)
 {
-	OffsetNumber last = PageGetMaxOffsetNumber(page);
+	bool by_value = walk->keys.order != NULL;
+	OffsetNumber end = by_value ? hm_btree_end(&walk->keys, page, walk->offset, high) :
+								  PageGetMaxOffsetNumber(page) + 1;
 
-	for (; walk->offset <= last; walk->offset++)
+	for (; walk->offset < end; walk->offset++)
 	{
 		ItemId item = PageGetItemId(page, walk->offset);
 		HmBtreeKey key = hm_btree_key(&walk->keys, page, walk->offset);
 
-		if (hm_btree_above(&walk->keys, key, high))
+		if (!by_value && hm_btree_above(&walk->keys, key, high))
 			break;
 		if (key.beyond < 0 || (walk->heeds_hints && ItemIdIsDead(item)))
 			continue;
@@ -535,8 +537,6 @@ visit_leaf(HmWalk *walk, Output *output)
 	check_leaf(walk, buffer);
 	page = BufferGetPage(buffer);
 	walk->stats->leaves++;
-	if (walk->snapshot != NULL)
-		hm_test_old_snapshot(walk->snapshot, walk->index, page);
 	begin_leaf(walk, page);
 	if (answer_leaf(walk, page, output))
 		finish_leaf(walk, page);

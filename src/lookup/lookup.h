@@ -53,6 +53,15 @@ typedef struct HmProbeValues
 	FmgrInfo *equal; /* the column's value is its first argument */
 } HmProbeValues;
 
+/* The place of a probe's value, or of the first one, in "values". */
+static inline Size
+hm_probe_value_place(const HmProbeValues *values, uint32 probe)
+{
+	if (values->first != NULL)
+		return values->first[probe];
+	return (values->rows != NULL ? (Size) values->rows[probe] : probe) * values->stride;
+}
+
 /*
  * A batch of probes: normalised keys, none of them NULL, in arrays of the index's key size
  * (keyarray.h).  With "high" they are ranges low[i]..high[i] that include both bounds; a range
@@ -156,10 +165,10 @@ extern Size hm_lookup_probe_memory(Size key_size);
 extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
 
 /*
- * Set the snapshot to test pages with for "snapshot too old", which only matters if
- * old_snapshot_threshold is on (PostgreSQL 15 and 16); and which decides whether entries that are
- * hinted to be dead are left out (hm_heeds_hints()).  Without one there is no test, and all entries
- * are found.  A device's copy has no hints, so the device finds them in any case.
+ * Set the snapshot, which decides whether entries that are hinted to be dead are left out
+ * (hm_heeds_hints()).  Without one all entries are found.  A device's copy has no hints, so the
+ * device finds them in any case.  Pages are not tested for "snapshot too old": there are no lookups
+ * while old_snapshot_threshold is on (PostgreSQL 15 and 16).
  */
 extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
 
@@ -320,7 +329,8 @@ extern void hm_lookup_ends(Relation index, Snapshot snapshot, HmEnds *ends);
 
 /*
  * Give hints for the entries of n rows that lookups have found dead, as hm_give_hints(): in a btree
- * they are marked as dead, as PostgreSQL's own scans do, so that inserts can remove them.
+ * they are marked as dead, as PostgreSQL's own scans do, so that inserts can remove them.  If it is
+ * searched by values, rows have the Datums of these in the place of "low" and "high".
  */
 extern void hm_lookup_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
 

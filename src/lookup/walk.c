@@ -87,7 +87,6 @@ set_variant(HmWalk *walk, const char *variant)
 static void
 set_snapshot(HmWalk *walk, Snapshot snapshot)
 {
-	walk->snapshot = snapshot;
 	walk->heeds_hints = hm_heeds_hints(snapshot);
 }
 
@@ -538,8 +537,6 @@ visit_leaf(HmWalk *walk, WalkOutput *output)
 		return false;
 	page = BufferGetPage(leaf->buffer);
 	walk->stats->leaves++;
-	if (walk->snapshot != NULL)
-		hm_test_old_snapshot(walk->snapshot, walk->index, page);
 	begin_leaf(walk, page, leaf);
 	answered = hm_walk_answer(walk, (const char *) page, output);
 	if (!answered && before > 0)

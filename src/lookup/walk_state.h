@@ -12,7 +12,6 @@ struct HmWalk
 	Relation index;
 	HtWidth width;
 	const HtSearch *search;
-	Snapshot snapshot;
 	bool heeds_hints;
 	HmLookupStats *stats; /* the lookup's */
 

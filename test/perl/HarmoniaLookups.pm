@@ -31,15 +31,29 @@ my %keys = (
 	bpchar => q{rpad(lpad((((%1$s) + 100000) / 4)::text, 8, '0'), (9 + abs(%1$s) %% 3)::int4)::bpchar},
 	mood => '(enum_range(NULL::mood))[abs(%s) %% 30 + 1]',
 	interval => "(%s) * interval '6 hours'",
-	inet => "inet '10.0.0.0' + (%s)::int8");
+	inet => "inet '10.0.0.0' + (%s)::int8",
+	jsonb => "jsonb_build_object('k', (%1\$s)::int8)",
+	int4range => 'int4range((%1$s)::int4, (%1$s)::int4 + 3)',
+	pair => '((%1$s) / 10, (%1$s)::text)::pair',
+	citext => q{(CASE WHEN (%1$s) %% 3 = 0 THEN 'Key ' ELSE 'kEy ' END || lpad((((%1$s) + 100000) / 2)::text, 8, '0'))::citext},
+	caseless => q{(CASE WHEN (%1$s) %% 3 = 0 THEN 'Key ' ELSE 'kEy ' END || lpad((((%1$s) + 100000) / 2)::text, 8, '0'))::caseless});
 my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)], [qw(uuid)], [qw(word)]);
 # Types whose keys are not exact, and have no order.  A word is a text whose index has keys for ranges.
 my @equality_families = ([qw(text)], [qw(numeric)], [qw(interval)], [qw(inet)], [qw(bpchar)], [qw(mood)]);
+# Types that only btrees have.  The server may lack the last two.
+my @btree_families = ([qw(jsonb)], [qw(int4range)], [qw(pair)], [qw(citext)], [qw(caseless)]);
 my %extremes = (
 	int2 => '-32768', int4 => '2147483647', int8 => '-9223372036854775808', date => 'infinity', timestamp => '-infinity',
 	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity',
 	text => '', word => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64',
-	bpchar => '', mood => 'first');
+	bpchar => '', mood => 'first',
+	jsonb => 'null', int4range => 'empty', pair => '(,)', citext => '', caseless => '');
+my %no_max = map { $_ => 1 } qw(uuid jsonb int4range pair);
+my %setup = (
+	pair => 'DROP TYPE IF EXISTS pair; CREATE TYPE pair AS (a int8, b text);',
+	citext => 'CREATE EXTENSION IF NOT EXISTS citext;',
+	caseless => "DROP DOMAIN IF EXISTS caseless; CREATE COLLATION IF NOT EXISTS folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false); "
+	  . 'CREATE DOMAIN caseless AS text COLLATE folded;');
 
 # ----------------------------------------------------------------
 # Queries
@@ -64,7 +78,7 @@ sub key_condition
 	my $type = other_type($r);
 	my $low = $r->below($r->{look_width});
 	my $list = join ', ', map { key($r, $type, $r->chance(500) ? $r->below($r->{look_width}) : undef) } 0 .. $r->below(6);
-	my $series = sprintf "ARRAY(SELECT $keys{$type} FROM generate_series(%d, %d, %d) i)", 'i', $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
+	my $series = sprintf "ARRAY(SELECT %s FROM generate_series(%d, %d, %d) i)", sprintf($keys{$type}, 'i'), $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
 	my $mixed = "ARRAY(SELECT k FROM o, generate_series(1, 3) j WHERE v % 7 = " . $r->below(7) . ' ORDER BY hashint4(n + j))';
 	my $range = sprintf '%s %s %s AND %s %s %s', $k, $r->pick('>', '>='), key($r, $type, $low), $k, $r->pick('<', '<='), key($r, $type, $low + $r->below(50));
 
@@ -93,7 +107,7 @@ sub restriction
 {
 	my ($r) = @_;
 	my $compares = $r->pick('<', '<=', '=', '>=', '>');
-	my $max = $r->{t_type} eq 'uuid' ? 'max(k::text)::uuid' : 'max(k)';
+	my $max = $no_max{ $r->{t_type} } ? "max(k::text)::$r->{t_type}" : 'max(k)';
 	return $r->pick(
 		"t.id $compares \$1", 't.id BETWEEN $1 AND $1 + 700', "t.k $compares \$2", "t.k $compares \$2", '(t.k < $2 OR t.id = $1)', 't.k IN ($2, $3)',
 		"t.id $compares (SELECT \$1 + count(*) FROM o WHERE v < 10)", "t.k $compares (SELECT $max FROM o WHERE n < \$1)");
@@ -152,7 +166,7 @@ sub aggregate
 		'count(*)', 'count(t.v)', 'count(o.k)', 'count(o)', 'sum(t.v)', 'sum(t.id)', 'avg(o.v)', 'avg(t.id)', 'min(t.k)',
 		'max(t.k)', 'min(o.k)', 'max(o.high)', 'bool_and(t.v > 1)', 'bool_or(o.v > 48)', 'sum(t.v - o.v)', 'sum(t.id * 10000000000000)', 'avg(t.id * -10000000000000)',
 		'count(DISTINCT t.v)');
-	$aggregate =~ s/^(?:min|max)\((.*)\)$/min($1::text)/ if $r->{t_type} eq 'uuid';
+	$aggregate =~ s/^(?:min|max)\((.*)\)$/min($1::text)/ if $no_max{ $r->{t_type} };
 	return $aggregate . $r->pick('', '', '', ' FILTER (WHERE t.v % 3 = 0)', ' FILTER (WHERE o.v > 20)', ' FILTER (WHERE t.k > o.k)', ' FILTER (WHERE t.id < $1)');
 }
 
@@ -236,10 +250,11 @@ sub make_tables
 {
 	my ($r) = @_;
 
-	my @choice = $r->{equality_alone} ? @equality_families : (@families, @equality_families);
-	@choice = grep { $_->[0] eq $r->{one_family} } @families if $r->{one_family};
+	my @equality = (@equality_families, grep { $r->{method} eq 'btree' && !$r->{lacks}{ $_->[0] } } @btree_families);
+	my @choice = $r->{equality_alone} ? @equality : (@families, @equality);
+	@choice = grep { $_->[0] eq $r->{one_family} } @families, @equality if $r->{one_family};
 	$r->{family} = $choice[ $r->below(scalar @choice) ];
-	$r->{equality} = grep { $_ == $r->{family} } @equality_families;
+	$r->{equality} = grep { $_ == $r->{family} } @equality;
 	$r->{t_type} = $r->pick(@{ $r->{family} });
 	my $o_type = $r->{o_type} = $r->pick(@{ $r->{family} });
 	$r->{look_width} = $r->pick(60, 60, 800, 800, 4000, 4000, 12);
@@ -258,6 +273,7 @@ DROP TYPE IF EXISTS mood;
 CREATE DOMAIN word AS text COLLATE "C";
 CREATE TYPE mood AS ENUM ('first', @{[join ', ', map { "'m$_'" } 1 .. 28]});
 ALTER TYPE mood ADD VALUE 'another' BEFORE 'm9';
+@{[$setup{ $r->{t_type} } // '']}
 $make_t
 CREATE TABLE o (n int, k $o_type, high $o_type, v int);
 INSERT INTO t (k, v) SELECT CASE WHEN i % 29 <> 3 THEN $t_key END, i % 100 FROM generate_series(1, $rows) i;
@@ -408,6 +424,17 @@ END
 	return @indexes ? '' : 'there is no index';
 }
 
+# The types that a server cannot have.
+sub lacks
+{
+	my ($node) = @_;
+	my $lacks = $node->safe_psql('postgres', <<'END');
+SELECT 'citext' WHERE NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citext')
+UNION ALL SELECT 'caseless' WHERE NOT EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i')
+END
+	return { map { $_ => 1 } split /\n/, $lacks };
+}
+
 # Compare random queries: size has the number of tables and of queries for each, and may have
 # "equality", for types alone whose keys are not exact, or "family", for one family of types, which is
 # named by its first one, or "method", that of t's index.  Returns
@@ -421,6 +448,7 @@ sub compare_lookups_at_random
 	$r->{one_family} = $size{family};
 	$r->{method} = $size{method} // 'harmonia';
 
+	$r->{lacks} = lacks($node);
 	make_lookup_functions($node);
 	for my $table (1 .. $size{tables})
 	{

@@ -7,7 +7,8 @@
 # pinned, for which VACUUM waits.
 #
 # The cases fail if a lookup does not move right from a leaf that has been split (it goes round in circles), does
-# not step over a deleted one, or does not keep its pins until it has read the visibility map.
+# not step over a deleted one, does not keep its pins until it has read the visibility map, or believes the map
+# about hits that it has read from a leaf before it pinned others.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -137,7 +138,8 @@ for my $read (sort keys %counts)
 		my $reader = open_session($node, $settings);
 		my $other = open_session($node);
 		like(ask($reader, "EXPLAIN (COSTS off) $query"), qr/HarmoniaLookup.*Index Only: true/s, "$name: the plan");
-		my $expected = sql("BEGIN; $plain $query");
+		# An index scan would mark entries as dead, so that lookups did not find them.
+		my $expected = sql("BEGIN; $plain SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off; $query");
 		hold($node, $point);
 		ask($reader, "SET harmonia.fault = '$point:wait:$skip'");
 		send_sql($reader, $query);

@@ -376,7 +376,7 @@ static const struct
 HmBracketFunction
 hm_bracket_function(Oid column, Oid argument)
 {
-	if (column == argument)
+	if (column == argument || column == HM_ANY_VALUE)
 		return hm_key_type_lookup(column) != NULL ? bracket_same : NULL;
 	for (int i = 0; i < lengthof(cross_types); i++)
 	{

@@ -11,6 +11,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
 #include "utils/rel.h"
+#include "utils/sortsupport.h"
 
 #include "am/width.h"
 
@@ -31,6 +32,13 @@ typedef HtKey128 HmKey;
  */
 #define HM_TEXT_C ((Oid) 1)
 #define HM_NAME_C ((Oid) 2)
+
+/*
+ * The key type of a btree's column for which there is no other: of any type, or with another
+ * equality than its type's.  All values have the same key, which says nothing; the values are what
+ * is compared (hm_btree_order()).
+ */
+#define HM_ANY_VALUE ((Oid) 3)
 
 typedef struct HmKeyType
 {
@@ -78,6 +86,13 @@ hm_key_type_id(const HmKeyType *type)
 	return OidIsValid(type->id) ? type->id : type->type;
 }
 
+/* Whether values of a type are a column's own, given its key type and the operator's other type. */
+static inline bool
+hm_is_own_type(const HmKeyType *key_type, Oid type)
+{
+	return key_type->type == type || key_type->type == HM_ANY_VALUE;
+}
+
 /* Whether keys restrict values that are compared with "less than" and its like. */
 static inline bool
 hm_keys_have_ranges(const HmKeyType *type)
@@ -87,11 +102,18 @@ hm_keys_have_ranges(const HmKeyType *type)
 
 /*
  * How many of a btree index's first key columns, of which the operator families and input types are
- * given, make its keys for lookups (btreekeys.c); 0 if lookups cannot search it.  And whether keys
- * of its first column have the order of the index.  If not, lookups search by values.
+ * given, make its keys for lookups (btreekeys.c).  Whether keys of its first column have the order
+ * of the index; if not, lookups search by values.  And the id of the key type of a column.
  */
 extern int hm_btree_columns(const Oid *families, const Oid *types, int count);
 extern bool hm_btree_has_keys(Oid family, Oid type);
+extern Oid hm_btree_type_id(Oid family, Oid type, Oid collation);
+
+/*
+ * How values of a btree's first column compare, in the order of its pages.  All of it is in a
+ * memory context of its own, order->ssup_cxt, which the caller deletes.
+ */
+extern SortSupport hm_btree_order(Relation index, bool abbreviate);
 
 static inline bool
 hm_is_btree(Relation index)

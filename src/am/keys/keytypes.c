@@ -301,6 +301,12 @@ uuid_normalise_all(const char *values, Size count, void *keys)
 		to[i] = uuid_normalise(UUIDPGetDatum(&from[i]));
 }
 
+static HmKey
+any_value_key(Datum value)
+{
+	return 0;
+}
+
 /* ----------------------------------------------------------------
  *		Lookup
  * ----------------------------------------------------------------
@@ -349,7 +355,8 @@ static const HmKeyType key_types[] = {
 	{UUIDOID, HT_WIDTH64, 64, 0, false, false, false, hm_uuid_key, NULL, NULL},
 	{NUMERICOID, HT_WIDTH64, 64, 0, false, false, false, hm_numeric_key, NULL, NULL},
 	{INTERVALOID, HT_WIDTH64, 64, 0, false, false, false, hm_interval_key, NULL, NULL},
-	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL}};
+	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL},
+	{HM_ANY_VALUE, HT_WIDTH64, 64, 0, false, false, false, any_value_key, NULL, NULL}};
 
 /* Those that have other keys if the index has no other column. */
 static const HmKeyType wide_types[] = {{UUIDOID, HT_WIDTH128, 128, 0, true, true, true,
@@ -449,7 +456,8 @@ Oid
 hm_column_type_id(Relation index, int column)
 {
 	if (hm_is_btree(index))
-		return index->rd_opcintype[column];
+		return hm_btree_type_id(index->rd_opfamily[column], index->rd_opcintype[column],
+								index->rd_indcollation[column]);
 	if (column < IndexRelationGetNumberOfKeyAttributes(index))
 		return hm_type_id_of_class(index->rd_opfamily[column], index->rd_opcintype[column]);
 	return hm_included_type_oid(TupleDescAttr(RelationGetDescr(index), column)->atttypid);

@@ -2,7 +2,8 @@
  * keyvalues.c
  *		Values that are looked for, of types whose keys are not exact.
  *
- * A key that is found says only that the value may be one of those that have this key.
+ * A key that is found says only that the value may be one of those that have this key.  A btree's
+ * column may have none at all (HM_ANY_VALUE).
  */
 #include "postgres.h"
 
@@ -61,6 +62,42 @@ array_values(Datum argument, uint32 *count)
 	return values;
 }
 
+static int
+compare_values(const Datum *a, const Datum *b, SortSupport order)
+{
+	return ApplySortComparator(*a, false, *b, false, order);
+}
+
+#define ST_SORT sort_values
+#define ST_ELEMENT_TYPE Datum
+#define ST_COMPARE_ARG_TYPE SortSupportData
+#define ST_COMPARE(a, b, order) compare_values(a, b, order)
+#define ST_SCOPE static
+#define ST_DEFINE
+#define ST_CHECK_FOR_INTERRUPTS
+#include "lib/sort_template.h"
+
+/*
+ * Have the numbers of values in the index's order in the place of keys, which do not tell them
+ * apart.  Of equal values one is left.
+ */
+static void
+number_values(Relation index, HmKeyValues *result, Datum *values, uint32 count)
+{
+	SortSupport order = hm_btree_order(index, false);
+
+	sort_values(values, count, order);
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (i > 0 && compare_values(&values[i - 1], &values[i], order) == 0)
+			continue;
+		hm_key_put(result->keys, sizeof(uint64), result->count, result->count);
+		result->values[result->count++] = values[i];
+		result->first[result->count] = result->count;
+	}
+	MemoryContextDelete(order->ssup_cxt);
+}
+
 void
 hm_values_from_key(Relation index, ScanKey key, HmKeyValues *result)
 {
@@ -90,7 +127,9 @@ hm_values_from_key(Relation index, ScanKey key, HmKeyValues *result)
 	result->first = hm_alloc_large(sizeof(uint32) * ((Size) count + 1));
 	result->first[0] = 0;
 	result->values = hm_alloc_large(sizeof(Datum) * ((Size) count + 1));
-	if (count > 0 && key_size == sizeof(uint64))
+	if (type->type == HM_ANY_VALUE)
+		number_values(index, result, values, count);
+	else if (count > 0 && key_size == sizeof(uint64))
 		hm_values_sort(result, keys, values, count, get_typlen(argument));
 	else if (count > 0)
 		hm_values_sort_128(result, keys, values, count, get_typlen(argument));
