@@ -160,10 +160,17 @@ hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clau
 	return clamp_row_est(hits);
 }
 
+/* The probes of an outer row. */
+static int
+probes_each(const JoinKeys *keys)
+{
+	return keys->is_any ? list_length(keys->keys) : 1;
+}
+
 /*
- * The number of hits of so many probes in so many rows.  For outer rows, it is what PostgreSQL
- * expects of a join: some may have no match, or values that are frequent on both sides.  For ranges
- * and distinct keys, each finds the mean of a key's rows.
+ * The number of hits of the probes of so many outer rows in so many rows.  For outer rows, it is
+ * what PostgreSQL expects of a join: some may have no match, or values that are frequent on both
+ * sides.  For ranges and distinct keys, each finds the mean of a key's rows.
  */
 static double
 expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *keys,
@@ -185,6 +192,7 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 	else
 		selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	hits = probes * selectivity * tuples;
+	probes *= probes_each(keys);
 	return clamp_row_est(hits > probes && finds_one(targets, keys) ? probes : hits);
 }
 
@@ -235,6 +243,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 	*cost = (LookupCost){0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;
+	probes *= probes_each(keys);
 	work.batch = hm_join_batch_rows(hm_index_key_size(((HmTarget *) linitial(targets))->index),
 									(Size) width, index_only);
 	if (processes > 1)
