@@ -15,7 +15,7 @@ SET search_path = lookup_any, public;
 
 -- h has a harmonia index, t has btrees, each with several rows of a key.
 CREATE TABLE t (k int, s text, v int) WITH (autovacuum_enabled = off);
-INSERT INTO t SELECT nullif(i % 1500, 7), 's' || i % 1500, i % 50 FROM generate_series(1, 4000) i;
+INSERT INTO t SELECT nullif(i % 600, 7), 's' || i % 600, i % 50 FROM generate_series(1, 1600) i;
 CREATE INDEX t_k ON t (k);
 CREATE INDEX t_s ON t (s);
 CREATE TABLE h AS SELECT * FROM t;
@@ -24,13 +24,13 @@ CREATE TABLE two (k int, v int);
 INSERT INTO two SELECT k, v FROM t;
 CREATE INDEX ON two USING harmonia (k, v);
 CREATE TABLE p (k int, v int) PARTITION BY RANGE (k);
-CREATE TABLE p_low PARTITION OF p FOR VALUES FROM (MINVALUE) TO (500);
-CREATE TABLE p_high PARTITION OF p FOR VALUES FROM (500) TO (MAXVALUE);
+CREATE TABLE p_low PARTITION OF p FOR VALUES FROM (MINVALUE) TO (200);
+CREATE TABLE p_high PARTITION OF p FOR VALUES FROM (200) TO (MAXVALUE);
 INSERT INTO p SELECT k, v FROM t WHERE k IS NOT NULL;
 CREATE INDEX p_k ON p USING harmonia (k);
 -- Some keys of a row are equal, or NULL, or not there.
 CREATE TABLE o (n int, a int, b int, c bigint, s text);
-INSERT INTO o SELECT i, nullif(shuffle(i) % 2000, 9), CASE WHEN i % 3 > 0 THEN shuffle(i + i % 3 - 1) % 2000 END, i, 's' || i FROM generate_series(1, 1200) i;
+INSERT INTO o SELECT i, nullif(shuffle(i) % 800, 9), CASE WHEN i % 3 > 0 THEN shuffle(i + i % 3 - 1) % 800 END, i, 's' || i FROM generate_series(1, 500) i;
 :vacuum ANALYZE t, h, two, p, o;
 
 SELECT * FROM plan('SELECT o.n, h.v FROM o JOIN h ON h.k = o.a OR o.b = h.k');
@@ -58,7 +58,7 @@ SELECT * FROM ask(
 	'SELECT o.n, t.v FROM o JOIN t ON t.k = ANY (ARRAY[o.b, o.a, NULL, o.b, o.a + 1])',
 	'SELECT o.n, t.k FROM o JOIN t ON t.k IN (o.a, o.b)',
 	'SELECT o.n, t.v FROM o JOIN t ON t.k IN (o.a, o.b, 5) AND t.v > o.n % 40',
-	'SELECT o.n, t.v FROM o JOIN t ON t.k IN (o.a, o.b) WHERE t.v < 9 AND o.n > 700',
+	'SELECT o.n, t.v FROM o JOIN t ON t.k IN (o.a, o.b) WHERE t.v < 9 AND o.n > 300',
 	'SELECT o.n, t.v FROM o LEFT JOIN t ON t.k = o.a OR t.k = o.b',
 	'SELECT o.n, h.v FROM o LEFT JOIN h ON h.k IN (o.a, o.b) AND h.v < 20',
 	'SELECT o.n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k IN (o.a, o.b))',
@@ -66,7 +66,7 @@ SELECT * FROM ask(
 	'SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k IN (o.a, o.b))',
 	'SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM h WHERE h.k = ANY (ARRAY[o.a, o.b]) AND h.v > 25)',
 	'SELECT count(*), sum(v) FROM o JOIN t ON t.k IN (o.a, o.b)',
-	'SELECT o.n % 7, sum(t.v) FROM o LEFT JOIN t ON t.k IN (o.a, o.b) GROUP BY 1',
+	'SELECT sum(t.v), count(o.n) FROM o LEFT JOIN t ON t.k IN (o.a, o.b)',
 	'SELECT t.v FROM t WHERE EXISTS (SELECT FROM o WHERE t.k IN (o.a, o.b))',
 	'SELECT x.n, y.n FROM o x JOIN t ON t.k IN (x.a, x.b) JOIN o y ON y.n = t.v',
 	'SELECT o.n, two.v FROM o JOIN two ON two.k = o.a AND (two.v = o.a OR two.v = o.b)');
@@ -75,7 +75,7 @@ SELECT * FROM ask(
 SELECT * FROM ask(
 	'SELECT o.n, t.v FROM o JOIN t ON t.k IN (o.a, o.c)',
 	'SELECT o.n, t.v FROM o JOIN t ON t.s IN (o.s, o.s || o.n)',
-	'SELECT o.n, t.v FROM o JOIN t ON t.k = o.a OR t.k > o.b + 1000',
+	'SELECT o.n, t.v FROM o JOIN t ON t.k = o.a OR t.k > o.b + 300',
 	'SELECT o.n, t.v FROM o JOIN t ON t.k = o.a OR t.v = o.b',
 	'SELECT o.n, t.v FROM o JOIN t ON t.k = o.a OR (t.k = o.b AND t.v > 5)',
 	'SELECT o.n, t.v FROM o JOIN t ON t.k = ALL (ARRAY[o.a, o.b])',
@@ -89,7 +89,7 @@ CREATE UNIQUE INDEX o_n ON o (n);
 SET harmonia.batch_size = 1000;
 SELECT * FROM ask(
 	'SELECT o.n, t.v FROM o LEFT JOIN t ON t.k IN (o.a, o.b, o.a + 1, o.b + 1)',
-	'SELECT count(*) FROM o x JOIN o y ON x.n < 9 JOIN t ON t.k IN (x.a, y.a)');
+	'SELECT count(*) FROM o x JOIN o y ON x.n < 4 JOIN t ON t.k IN (x.a, y.a)');
 RESET harmonia.batch_size;
 BEGIN;
 CALL use_lookups(false);
