@@ -207,6 +207,29 @@ SELECT * FROM ask(
 	'SELECT x, CASE WHEN x > 1 THEN max((SELECT name FROM dim WHERE id = o.k)) END FROM o GROUP BY x');
 SELECT * FROM plan('SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)', 'VERBOSE');
 
+-- EXISTS over a join, of which one table has a unique key: that is joined
+SELECT * FROM plan('SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)');
+CREATE FUNCTION planned(query text, joins bool) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('harmonia.enable_subselect_join', joins::text, true);
+	RETURN (SELECT string_agg(p, E'\n') FROM plan(query) p);
+END $$;
+SELECT planned(q, true) <> planned(q, false) AS separated, "same rows", query FROM unnest(ARRAY[
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE x > 1 AND EXISTS (SELECT * FROM few, dim WHERE few.x = dim.b AND o.k = dim.id AND few.y > o.x AND dim.ok)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain JOIN m ON m.id = few.n + 1 WHERE dim.id = o.k AND m.name > dim.name)',
+	'SELECT n, (SELECT name FROM dim WHERE id = o.k) FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT o.n FROM o JOIN few USING (n) WHERE EXISTS (SELECT FROM dim JOIN pdim ON pdim.id = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.plain = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim LEFT JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n IS NOT DISTINCT FROM dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim, few WHERE dim.id = o.k AND few.n = o.n)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM m JOIN pdim USING (id) WHERE m.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k LIMIT 0)']) AS q,
+	ask(q);
+RESET harmonia.enable_subselect_join;
+
 -- Below grouping, but not above
 SELECT * FROM ask(
 	'SELECT sum((SELECT plain FROM dim WHERE id = o.k)) FROM o',

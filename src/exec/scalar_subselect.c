@@ -14,6 +14,12 @@
  * EXISTS tells whether the join has found a row.  So does IN, where NULL is as good as false.
  * Those that a WHERE clause ANDs are left to PostgreSQL, which makes them semijoins and antijoins.
  *
+ * An EXISTS over a join, of which one table has a unique key, is separated: that table is joined,
+ * and EXISTS is about the others.  So the rows of the query need not wait for the whole join:
+ *
+ *		SELECT FROM o WHERE EXISTS (SELECT FROM dim d JOIN t ON t.k = d.x WHERE d.id = o.dim)
+ *		SELECT FROM o LEFT JOIN dim d ON d.id = o.dim WHERE EXISTS (SELECT FROM t WHERE t.k = d.x)
+ *
  * So such sub-selects are rewritten before a query is planned.  The new join is on top of the
  * query's FROM list, below its WHERE clause.  What stays where it was: the WHERE clause, and what
  * is selected, if that is more than a column.
@@ -245,7 +251,9 @@ rewrite_conditions(Rewrite *rewrite)
 
 	foreach (cell, conditions)
 	{
-		if (!is_pulled_up(lfirst(cell)))
+		if (IsA(lfirst(cell), SubLink) && ((SubLink *) lfirst(cell))->subLinkType == EXISTS_SUBLINK)
+			hm_join_exists(&rewrite->joins, lfirst(cell));
+		else if (!is_pulled_up(lfirst(cell)))
 			lfirst(cell) = rewrite_part(lfirst(cell), !IsA(lfirst(cell), SubLink), rewrite);
 	}
 	rewrite->query->jointree->quals =

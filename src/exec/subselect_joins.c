@@ -56,7 +56,7 @@ leaves_a_row(const Query *query)
 			(IsA(limit, Const) && !limit->constisnull && DatumGetInt64(limit->constvalue) > 0));
 }
 
-/* Whether a query returns a value, or nothing, for each row of its only table, and does no more. */
+/* Whether a query returns a value, or nothing, for each row of what it reads, and does no more. */
 static bool
 is_plain(const Query *query)
 {
@@ -64,8 +64,7 @@ is_plain(const Query *query)
 		   !query->hasWindowFuncs && !query->hasTargetSRFs && !query->hasSubLinks &&
 		   query->cteList == NIL && query->groupClause == NIL && query->groupingSets == NIL &&
 		   query->havingQual == NULL && query->distinctClause == NIL && query->rowMarks == NIL &&
-		   list_length(query->rtable) == 1 && list_length(query->targetList) <= 1 &&
-		   leaves_a_row(query);
+		   list_length(query->targetList) <= 1 && leaves_a_row(query);
 }
 
 /*
@@ -116,8 +115,9 @@ joinable_column(Query *query, Query *select, List *guards)
 	Node *quals = select->jointree->quals;
 	AttrNumber column;
 
-	if (!is_plain(select) || quals == NULL || !contain_vars_of_level(quals, 1) ||
-		hm_may_fail(quals, guards == NIL) || contain_volatile_functions((Node *) select) ||
+	if (!is_plain(select) || list_length(select->rtable) != 1 || quals == NULL ||
+		!contain_vars_of_level(quals, 1) || hm_may_fail(quals, guards == NIL) ||
+		contain_volatile_functions((Node *) select) ||
 		linitial_node(RangeTblEntry, select->rtable)->securityQuals != NIL)
 		return 0;
 	column = hm_unique_column(select);
@@ -351,4 +351,161 @@ hm_join_sublink(SubselectJoins *joins, const SubLink *link, List *guards, bool n
 	else if (link->subLinkType != EXPR_SUBLINK)
 		return NULL;
 	return select != NULL ? join_subselect(joins, select, guards) : NULL;
+}
+
+/* ----------------------------------------------------------------
+ *		EXISTS over a join
+ * ----------------------------------------------------------------
+ */
+
+/* A sub-select over a join, of which a table may be joined to the query around it. */
+typedef struct Separation
+{
+	Query *select;
+	int table;        /* of the sub-select */
+	ScalarJoin *join; /* of the query, which stands for it */
+} Separation;
+
+/*
+ * Add the tables of a sub-select's inner joins, and their conditions, to lists.  Returns false if
+ * there is anything else.
+ */
+static bool
+flatten_joins(Node *node, List **tables, List **conditions)
+{
+	JoinExpr *join = (JoinExpr *) node;
+	ListCell *cell;
+
+	if (IsA(node, RangeTblRef))
+	{
+		*tables = lappend(*tables, node);
+		return true;
+	}
+	if (IsA(node, FromExpr))
+	{
+		foreach (cell, ((FromExpr *) node)->fromlist)
+		{
+			if (!flatten_joins(lfirst(cell), tables, conditions))
+				return false;
+		}
+		*conditions =
+			list_concat(*conditions, make_ands_implicit((Expr *) ((FromExpr *) node)->quals));
+		return true;
+	}
+	if (join->jointype != JOIN_INNER || join->alias != NULL ||
+		!flatten_joins(join->larg, tables, conditions) ||
+		!flatten_joins(join->rarg, tables, conditions))
+		return false;
+	*conditions = list_concat(*conditions, make_ands_implicit((Expr *) join->quals));
+	return true;
+}
+
+/* A table of a sub-select, with the conditions about it alone, as a sub-select of its own. */
+static Query *
+rows_of_table(const Query *select, int table, List *conditions)
+{
+	Query *rows = copyObject(unconstify(Query *, select));
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	List *quals = NIL;
+	ListCell *cell;
+
+	foreach (cell, conditions)
+	{
+		Relids tables = pull_varnos(NULL, lfirst(cell));
+
+		if (bms_is_subset(tables, bms_make_singleton(table)))
+			quals = lappend(quals, copyObject(lfirst(cell)));
+	}
+	ref->rtindex = 1;
+	hm_keep_range_table_entry(rows, table);
+	ChangeVarNodes((Node *) quals, table, 1, 0);
+	rows->jointree =
+		makeFromExpr(list_make1(ref), quals == NIL ? NULL : (Node *) make_ands_explicit(quals));
+	return rows;
+}
+
+/* Replace the columns of the table that has been joined. */
+static Node *
+use_joined(Node *node, void *argument)
+{
+	Separation *separation = argument;
+	Var *var = (Var *) node;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Var) || var->varlevelsup != 0 || var->varno != separation->table)
+		return expression_tree_mutator(node, use_joined, argument);
+	var = copyObject(var);
+	var->varno = separation->join->table;
+	var = (Var *) hm_nulled_by_join((Node *) var, var->varno, separation->join->join);
+	var->varlevelsup = 1;
+	return (Node *) var;
+}
+
+/* Whether conditions refer to the columns of a join, as USING makes them. */
+static bool
+has_join_columns(const Query *select, List *conditions)
+{
+	Relids tables = pull_varnos(NULL, (Node *) conditions);
+	int table = -1;
+
+	while ((table = bms_next_member(tables, table)) >= 0)
+	{
+		if (rt_fetch(table, select->rtable)->rtekind != RTE_RELATION)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Join one of these tables of a sub-select to the query, if that has a row of it at most.  The
+ * conditions that are left must not be true without such a row.
+ */
+static bool
+separate_table(SubselectJoins *joins, Separation *separation, List *conditions)
+{
+	Query *rows = rows_of_table(separation->select, separation->table, conditions);
+	AttrNumber column = joinable_column(joins->query, rows, NIL);
+	List *left = NIL;
+	ListCell *cell;
+
+	if (column == 0)
+		return false;
+	foreach (cell, conditions)
+	{
+		if (!bms_is_subset(pull_varnos(NULL, lfirst(cell)), bms_make_singleton(separation->table)))
+			left = lappend(left, lfirst(cell));
+	}
+	if (!bms_is_member(separation->table, find_nonnullable_rels((Node *) left)))
+		return false;
+	separation->join = find_join(joins, rows, column, NIL);
+	if (separation->join == NULL)
+		return false;
+	separation->select->jointree->quals = use_joined((Node *) make_ands_explicit(left), separation);
+	return true;
+}
+
+void
+hm_join_exists(SubselectJoins *joins, SubLink *link)
+{
+	Separation separation = {.select = rows_of_exists(castNode(Query, link->subselect))};
+	Query *select = separation.select;
+	List *tables = NIL;
+	List *conditions = NIL;
+	ListCell *cell;
+
+	if (list_length(select->rtable) < 2 || !is_plain(select) ||
+		!flatten_joins((Node *) select->jointree, &tables, &conditions) ||
+		list_length(tables) < 2 || has_join_columns(select, conditions))
+		return;
+	foreach (cell, tables)
+	{
+		separation.table = lfirst_node(RangeTblRef, cell)->rtindex;
+		if (separate_table(joins, &separation, conditions))
+		{
+			select->jointree->fromlist = list_delete_ptr(tables, lfirst(cell));
+			link->subselect = (Node *) select;
+			return;
+		}
+	}
 }

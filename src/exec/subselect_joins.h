@@ -23,4 +23,11 @@ typedef struct SubselectJoins
 extern Node *hm_join_sublink(SubselectJoins *joins, const SubLink *link, List *guards,
 							 bool null_is_false);
 
+/*
+ * If EXISTS, of which a query's WHERE clause makes a semijoin, is over a join, and each row of the
+ * query has one row of one of its tables at most: join that table to the query, and leave the
+ * others to EXISTS.
+ */
+extern void hm_join_exists(SubselectJoins *joins, SubLink *link);
+
 #endif /* HARMONIA_EXEC_SUBSELECT_JOINS_H */
