@@ -110,6 +110,7 @@ typedef struct HmLookupWork
 	double runs;        /* runs of neighbouring rows, if the table is in the order of the key */
 	double correlation; /* 1 or -1: the table is in that order; 0: rows may be anywhere */
 	bool index_only;
+	bool shared;   /* the processes share outer rows, and visit different leaves */
 	bool as_array; /* keys and leaves are charged as those of an index scan with an array */
 } HmLookupWork;
 
