@@ -111,7 +111,7 @@ sub join_condition
 {
 	my ($r, $t, $o) = @_;
 	return $r->pick("($t.k = $o.k OR $t.k = $o.high)", "$t.k IN ($o.high, $o.k, $o.k)", "$t.k = ANY (ARRAY[$o.k, NULL, $o.high])", "($o.high = $t.k OR $t.k = $o.k) AND $t.v > $o.v")
-	  if $r->chance(100);
+	  if $r->chance($r->{equality} ? 20 : 100);
 	return $r->pick("$t.k = $o.k", "$t.k = $o.k", "$o.k = $t.k AND $t.v > $o.v", "$t.k = $o.high AND $t.k >= $o.k", "$t.k = $o.k AND $o.n % 2 = 0",
 		"$t.k = $o.k AND $t.k = $o.high", "$t.k = CASE WHEN $o.n % 2 = 0 THEN $o.k ELSE $o.high END")
 	  if $r->{equality};
