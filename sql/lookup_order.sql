@@ -94,4 +94,44 @@ EXECUTE limited(2);
 EXECUTE limited(3);
 ROLLBACK;
 
+-- What fails in the middle of a sorted batch, or while it is sorted, leaves nothing behind
+CREATE FUNCTION fails(n int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF n = 900 THEN
+		RAISE 'row %', n;
+	END IF;
+	RETURN n;
+END $$;
+\set join 'FROM (SELECT n, t.v, w FROM o JOIN t ON t.many = o.b ORDER BY n) q'
+CALL use_lookups(false);
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_sort = off;
+SET work_mem = '64kB';
+SELECT count(*) FROM plan('SELECT n ' || :'join') p WHERE p LIKE '%In Outer Order: true%';
+SELECT count(*), sum(v), sum(length(w)) :join;
+SET statement_timeout = '200ms';
+SELECT count(*) FROM (SELECT pg_sleep(0.01) :join) s;
+RESET statement_timeout;
+SELECT count(*), sum(v), sum(length(w)) :join;
+SET temp_file_limit = 0;
+SELECT count(w) :join;
+RESET temp_file_limit;
+SELECT count(*), sum(v), sum(length(w)) :join;
+SELECT sum(fails(n)) :join;
+BEGIN;
+SAVEPOINT s;
+DECLARE c CURSOR FOR SELECT fails(n), v :join;
+MOVE 5000 FROM c;
+FETCH 2 FROM c;
+MOVE ALL FROM c;
+ROLLBACK TO s;
+SELECT count(*), sum(v), sum(length(w)) :join;
+COMMIT;
+SELECT count(*) FROM pg_ls_tmpdir();
+:vacuum t;
+
 DROP SCHEMA lookup_order CASCADE;

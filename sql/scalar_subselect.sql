@@ -149,6 +149,87 @@ SELECT * FROM ask(
 	'WITH s AS MATERIALIZED (SELECT x, (SELECT name FROM dim WHERE id = o.k) FROM o) SELECT * FROM s',
 	'SELECT n, (SELECT name FROM dim WHERE id = o.k) FROM o UNION ALL SELECT n, (SELECT name FROM m WHERE id = o.k) FROM o',
 	'SELECT n, (SELECT count(*) FROM (SELECT (SELECT name FROM dim WHERE id = few.k) FROM few WHERE few.x = o.x) s) FROM o WHERE n < 9');
+-- EXISTS, and IN where NULL is false
+SELECT * FROM ask(
+	'SELECT n, EXISTS (SELECT FROM dim WHERE id = o.k) FROM o',
+	'SELECT n, NOT EXISTS (SELECT * FROM dim WHERE id = o.k AND ok) FROM o',
+	'SELECT n, EXISTS (SELECT 1 / 0 FROM dim WHERE a = o.y AND b = o.x ORDER BY name LIMIT 1) FROM o',
+	'SELECT n, CASE WHEN EXISTS (SELECT 1 FROM dim WHERE id = o.k) THEN ''yes'' ELSE ''no'' END FROM o',
+	'SELECT n, (SELECT name FROM dim WHERE id = o.k), EXISTS (SELECT FROM dim WHERE id = o.k) FROM o',
+	'SELECT count(*) FILTER (WHERE EXISTS (SELECT FROM dim WHERE id = o.k)) FROM o',
+	'SELECT EXISTS (SELECT FROM dim WHERE id = o.k), count(*) FROM o GROUP BY 1',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim WHERE id = o.k) OR x = 1',
+	'SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x IS NULL OR (y > 5 AND NOT EXISTS (SELECT FROM dim WHERE id = o.k))',
+	'SELECT n FROM o WHERE (x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k AND ok)) AND (x = 2 OR NOT EXISTS (SELECT FROM dim WHERE id = o.n))',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim WHERE id = o.k AND ok) IS NOT TRUE',
+	'SELECT n FROM o WHERE x = 1 OR k IN (SELECT id FROM dim)',
+	'SELECT n FROM o WHERE x = 1 OR k IN (SELECT id FROM dim WHERE ok)',
+	'SELECT n FROM o WHERE x = 1 OR t IN (SELECT code FROM dim)',
+	'SELECT n FROM o WHERE x = 1 OR num IN (SELECT num FROM dim)',
+	'SELECT n FROM o WHERE k IN (SELECT id FROM dim) OR n IN (SELECT id FROM dim WHERE ok)',
+	'SELECT count(*) FILTER (WHERE k IN (SELECT id FROM dim)) FROM o',
+	'SELECT n, CASE WHEN k IN (SELECT id FROM dim) THEN 1 ELSE 2 END FROM o',
+	'SELECT o.n FROM o LEFT JOIN few USING (n) WHERE few.x = 1 OR o.k IN (SELECT id FROM dim) OR few.k IN (SELECT id FROM m)',
+	'SELECT n FROM o WHERE x = 1 OR y > ANY (SELECT a FROM dim WHERE id = o.k)');
+-- Not these: PostgreSQL joins them, NULL counts, or several rows may be found
+SELECT * FROM ask(
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM dim WHERE id = o.k) AND k IN (SELECT num::int FROM dim)',
+	'SELECT n FROM o WHERE k NOT IN (SELECT id FROM dim)',
+	'SELECT n, k IN (SELECT id FROM dim) FROM o',
+	'SELECT n FROM o WHERE (k IN (SELECT id FROM dim)) IS NULL OR x = 1',
+	'SELECT n FROM o WHERE x = 1 OR NOT k IN (SELECT id FROM dim)',
+	'SELECT n FROM o WHERE x = 1 OR coalesce(k IN (SELECT id FROM dim), true)',
+	'SELECT n FROM o WHERE x = 1 OR k = ALL (SELECT id FROM dim)',
+	'SELECT n FROM o WHERE x = 1 OR k IN (SELECT id FROM dim LIMIT 5)',
+	'SELECT n FROM o WHERE x = 1 OR k IN (SELECT plain FROM dim)',
+	'SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE plain = o.k)',
+	'SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT count(*) FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k LIMIT 0)',
+	'SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT generate_series(1, k) FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x = 1 OR (k, n) IN (SELECT id, id FROM dim)');
+-- Where some rows need it: not where most are decided before, nor after what can fail
+SELECT * FROM ask(
+	'SELECT n FROM o WHERE x >= 0 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x = 1 OR y = 1 OR x = 2 OR y = 2 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x = 1 OR y = 1 OR x = 2 OR y = 2 OR y = 3 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE x / y = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE y = 0 OR x / y = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM o WHERE random() < 0 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n FROM (SELECT n, x, k FROM o OFFSET 0) o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)',
+	'SELECT n, CASE WHEN false THEN EXISTS (SELECT FROM dim WHERE id = o.k AND 1 / 0 > id) END FROM o',
+	'SELECT n, CASE WHEN false THEN x = 1 OR 1 / 0 > 0 OR EXISTS (SELECT FROM dim WHERE id = o.k) END FROM o',
+	'SELECT n, CASE WHEN x <> 1 THEN (SELECT name FROM dim WHERE id = o.k) ELSE (SELECT code FROM dim WHERE id = o.k) END FROM o',
+	'SELECT n, CASE x WHEN 1 THEN (SELECT name FROM dim WHERE id = o.k) END FROM o',
+	'SELECT n, x > 1 AND (SELECT ok FROM dim WHERE id = o.k) FROM o',
+	'SELECT n, x > 1 AND (SELECT ok FROM dim WHERE id = o.k) AND EXISTS (SELECT FROM dim WHERE id = o.n) FROM o',
+	'SELECT x, CASE WHEN x > 1 THEN max((SELECT name FROM dim WHERE id = o.k)) END FROM o GROUP BY x');
+SELECT * FROM plan('SELECT n FROM o WHERE x = 1 OR EXISTS (SELECT FROM dim WHERE id = o.k)', 'VERBOSE');
+
+-- EXISTS over a join, of which one table has a unique key: that is joined
+SELECT * FROM plan('SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)');
+CREATE FUNCTION planned(query text, joins bool) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('harmonia.enable_subselect_join', joins::text, true);
+	RETURN (SELECT string_agg(p, E'\n') FROM plan(query) p);
+END $$;
+SELECT planned(q, true) <> planned(q, false) AS separated, "same rows", query FROM unnest(ARRAY[
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE x > 1 AND EXISTS (SELECT * FROM few, dim WHERE few.x = dim.b AND o.k = dim.id AND few.y > o.x AND dim.ok)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain JOIN m ON m.id = few.n + 1 WHERE dim.id = o.k AND m.name > dim.name)',
+	'SELECT n, (SELECT name FROM dim WHERE id = o.k) FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT o.n FROM o JOIN few USING (n) WHERE EXISTS (SELECT FROM dim JOIN pdim ON pdim.id = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.plain = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim LEFT JOIN few ON few.n = dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n IS NOT DISTINCT FROM dim.plain WHERE dim.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim, few WHERE dim.id = o.k AND few.n = o.n)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM m JOIN pdim USING (id) WHERE m.id = o.k)',
+	'SELECT n FROM o WHERE EXISTS (SELECT FROM dim JOIN few ON few.n = dim.plain WHERE dim.id = o.k LIMIT 0)']) AS q,
+	ask(q);
+RESET harmonia.enable_subselect_join;
+
 -- Below grouping, but not above
 SELECT * FROM ask(
 	'SELECT sum((SELECT plain FROM dim WHERE id = o.k)) FROM o',

@@ -678,6 +678,16 @@ typedef RTEPermissionInfo HmPermissions;
 #define hm_add_range_table(query, from) \
 	CombineRangeTables(&(query)->rtable, &(query)->rteperminfos, (from)->rtable, \
 					   (from)->rteperminfos)
+#define hm_keep_range_table_entry(query, table) \
+	do \
+	{ \
+		RangeTblEntry *kept_ = list_nth((query)->rtable, (table) -1); \
+		(query)->rtable = list_make1(kept_); \
+		if (kept_->perminfoindex > 0) \
+			(query)->rteperminfos = \
+				list_make1(list_nth((query)->rteperminfos, (int) kept_->perminfoindex - 1)); \
+		kept_->perminfoindex = Min(kept_->perminfoindex, 1); \
+	} while (0)
 #define hm_nulled_by_join(expr, table, join) \
 	add_nulling_relids(expr, bms_make_singleton(table), bms_make_singleton(join))
 #else
@@ -686,6 +696,8 @@ typedef RangeTblEntry HmPermissions;
 #define hm_permissions(query, rte) (rte)
 #define hm_add_range_table(query, from) \
 	((query)->rtable = list_concat((query)->rtable, (from)->rtable))
+#define hm_keep_range_table_entry(query, table) \
+	((query)->rtable = list_make1(list_nth((query)->rtable, (table) -1)))
 #define hm_nulled_by_join(expr, table, join) (expr)
 #endif
 

@@ -16,7 +16,7 @@
 #   pgtap      test/pgtap       examples of use
 #   docs       test/docs        the blocks of README and manual, in order
 #   engine     test/engine      the batch lookup engine, called from SQL
-#   slow       test/t-slow      like tap, but takes minutes; and the random tests of tap, long
+#   slow       test/t-slow      like tap, but takes minutes; and tests of tap that have a long form
 #   races      test/t-races     sessions that are stopped in the middle of a step, in such
 #                               an extension; takes minutes
 #   sanitizers test/unit, cuda/test  both, built with sanitizers; takes a quarter of an hour
@@ -383,7 +383,8 @@ run_tap() {
 
 run_slow() {
 	local -x HARMONIA_LENGTH=${HARMONIA_LENGTH:-long}
-	run_tap_tests test/t-slow/*.pl test/t/*_random.pl
+	# shellcheck disable=SC2046
+	run_tap_tests test/t-slow/*.pl $(grep -l 'test_length(' test/t/*.pl)
 }
 
 run_engine() {

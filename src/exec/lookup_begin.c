@@ -72,7 +72,9 @@ begin_keys(LookupNode *lookup)
 		lookup->plan.composite && !lookup->several_targets && lookup->target_count > 0;
 	forboth(key, plan->keys, argument, plan->arguments)
 		begin_key(lookup, foreach_current_index(key), lfirst(key), lfirst(argument));
-	is_own = lookup->key_count == 1 && !lookup->plan.composite &&
+	if (plan->is_any)
+		lookup->probes_each = lookup->key_count;
+	is_own = lookup->key_count == 1 && !plan->is_any && !lookup->plan.composite &&
 			 lookup->keys[0].strategy == BTEqualStrategyNumber &&
 			 hm_is_own_type(lookup->key_type, ((LookupKey *) linitial(plan->keys))->type);
 	lookup->plain_key = is_own && lookup->keys[0].column > 0;
@@ -451,6 +453,7 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 	hm_lookup_plan_read(plan, scan);
 	lookup->is_table = scan->scan.scanrelid > 0;
 	lookup->one_match = plan->type == JOIN_SEMI || plan->type == JOIN_ANTI;
+	lookup->probes_each = 1;
 	lookup->keeps_unmatched = plan->type == JOIN_LEFT || plan->type == JOIN_ANTI;
 	lookup->value_column = -1;
 	if (lookup->search == NULL)

@@ -165,10 +165,17 @@ hits_in_children(PlannerInfo *root, RelOptInfo *inner, List *targets, List *clau
 	return clamp_row_est(hits);
 }
 
+/* The probes of an outer row. */
+static int
+probes_each(const JoinKeys *keys)
+{
+	return keys->is_any ? list_length(keys->keys) : 1;
+}
+
 /*
- * The number of hits of so many probes in so many rows.  For outer rows, it is what PostgreSQL
- * expects of a join: some may have no match, or values that are frequent on both sides.  For ranges
- * and distinct keys, each finds the mean of a key's rows.
+ * The number of hits of the probes of so many outer rows in so many rows.  For outer rows, it is
+ * what PostgreSQL expects of a join: some may have no match, or values that are frequent on both
+ * sides.  For ranges and distinct keys, each finds the mean of a key's rows.
  */
 static double
 expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *keys,
@@ -190,6 +197,7 @@ expected_hits(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinKeys *key
 	else
 		selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
 	hits = probes * selectivity * tuples;
+	probes *= probes_each(keys);
 	return clamp_row_est(hits > probes && finds_one(targets, keys) ? probes : hits);
 }
 
@@ -225,7 +233,7 @@ only_marks(const RelOptInfo *inner, List *targets, JoinType type, bool index_onl
 }
 
 bool
-hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys)
+hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys, bool is_any)
 {
 	const HmTarget *first = linitial(targets);
 	ListCell *cell;
@@ -238,7 +246,7 @@ hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys)
 		if (((LookupKey *) lfirst(cell))->strategy != BTEqualStrategyNumber)
 			return false;
 	}
-	return !hm_wants_first_rows(root) &&
+	return !is_any && !hm_wants_first_rows(root) &&
 		   (list_length(targets) == 1 || !hm_has_columns(first->index));
 }
 
@@ -258,11 +266,12 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 	*cost = (LookupCost){0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;
+	probes *= probes_each(keys);
 	work.batch = hm_join_batch_rows(hm_index_key_size(((HmTarget *) linitial(targets))->index),
 									(Size) width, index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
-	work.shared = processes > 1 && hm_join_shares_rows(root, targets, keys->keys);
+	work.shared = processes > 1 && hm_join_shares_rows(root, targets, keys->keys, keys->is_any);
 	if (cost->candidates > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;

@@ -52,6 +52,99 @@ hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator,
 }
 
 /*
+ * Whether a clause compares a column of the index, which is "key", with an argument that is not of
+ * the inner side.
+ */
+static bool
+is_comparison(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Node *key, Node *argument)
+{
+	return hm_is_key(root, inner, index, 0, key) &&
+		   !bms_is_member((int) inner->relid, pull_varnos(root, argument));
+}
+
+/*
+ * Take an alternative of a join clause, equality of the index's column with an argument, as a key.
+ * Each probe has to find the rows of one value alone, so that a row of equal ones is found once.
+ */
+static bool
+match_alternative(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Oid operator,
+				  Oid collation, Node *key, Node *argument, JoinKeys *keys)
+{
+	LookupKey *made;
+
+	if (!is_comparison(root, inner, index, key, argument))
+	{
+		Node *left = key;
+
+		key = argument;
+		argument = left;
+		operator= get_commutator(operator);
+		if (!OidIsValid(operator) || !is_comparison(root, inner, index, key, argument))
+			return false;
+	}
+	if (!hm_has_collation(index, 0, collation) ||
+		hm_operator_strategy(index, 0, operator) != BTEqualStrategyNumber)
+		return false;
+	hm_join_add_key(index, 0, key, operator, false, argument, keys);
+	made = llast(keys->keys);
+	return made->type == hm_column_key_type(false, made->key_type)->type &&
+		   !hm_may_be_fuzzy(hm_index_type_id(index, 0), made->type);
+}
+
+/* The same for all alternatives of a clause, k = a OR k = b, or k = ANY (ARRAY[a, b]). */
+static bool
+match_alternatives(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Node *clause,
+				   JoinKeys *keys)
+{
+	List *alternatives = is_orclause(clause) ? ((BoolExpr *) clause)->args : NIL;
+	const ScalarArrayOpExpr *any = (ScalarArrayOpExpr *) clause;
+	ListCell *cell;
+
+	if (IsA(clause, ScalarArrayOpExpr) && any->useOr && IsA(lsecond(any->args), ArrayExpr) &&
+		!((ArrayExpr *) lsecond(any->args))->multidims)
+		alternatives = ((ArrayExpr *) lsecond(any->args))->elements;
+	if (alternatives == NIL || list_length(alternatives) > HM_MOST_ALTERNATIVES)
+		return false;
+	foreach (cell, alternatives)
+	{
+		const OpExpr *arm = lfirst(cell);
+
+		if (!is_orclause(clause))
+		{
+			if (!match_alternative(root, inner, index, any->opno, any->inputcollid,
+								   linitial(any->args), lfirst(cell), keys))
+				return false;
+		}
+		else if (!IsA(arm, OpExpr) || list_length(arm->args) != 2 ||
+				 !match_alternative(root, inner, index, arm->opno, arm->inputcollid,
+									linitial(arm->args), lsecond(arm->args), keys))
+			return false;
+	}
+	return true;
+}
+
+/* Take the first join clause that has such alternatives as the only key clause. */
+static bool
+match_any(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, JoinType type,
+		  RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+{
+	ListCell *cell;
+
+	foreach (cell, hm_has_values(index) ? NIL : restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		*keys = (JoinKeys){.clauses = list_make1(info), .is_any = true};
+		if (hm_decides_match(type, joinrel, info) &&
+			restriction_is_securely_promotable(info, inner) &&
+			!contain_volatile_functions((Node *) info) &&
+			match_alternatives(root, inner, index, (Node *) info->clause, keys))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Take a join clause as a key clause if it compares a column of the index; if the index has
  * several, only if it compares for equality, or does not ("range").
  */
@@ -238,5 +331,6 @@ hm_join_match_keys(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, Jo
 		if (hm_decides_match(type, joinrel, info))
 			match_clause(root, inner, index, 0, false, info, keys);
 	}
-	return keys->equal || (keys->lower && keys->upper);
+	return keys->equal || (keys->lower && keys->upper) ||
+		   match_any(root, inner, index, type, joinrel, restrictions, keys);
 }

@@ -216,6 +216,7 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 								.in_order = pathkeys != NIL,
 								.first_batch = first_batch(root, joinrel, outer_path, pathkeys),
 								.distinct = distinct > 0,
+								.is_any = keys->is_any,
 								.key_clauses = keys->clauses,
 								.arguments = keys->arguments,
 								.keys = keys->keys,
@@ -286,7 +287,8 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 	Node *argument = linitial(keys->arguments);
 	ListCell *cell;
 
-	if (!keys->equal || hm_has_columns(index) || list_length(extra->restrictlist) != 1 ||
+	if (!keys->equal || keys->is_any || hm_has_columns(index) ||
+		list_length(extra->restrictlist) != 1 ||
 		hm_may_be_fuzzy(hm_key_type_id(key_type), ((LookupKey *) linitial(keys->keys))->type))
 		return false;
 	foreach (cell, joinrel->reltarget->exprs)
@@ -613,6 +615,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 		keys.one_time = filters.one_time;
 		keys.inner_one_time = filters.inner_one_time;
 		targets = hm_targets(root, inner, index, keys.exprs);
+		if (keys.is_any && list_length(targets) > 1)
+			continue;
 		if (targets != NIL && (!hm_is_union_all(root, inner) ||
 							   are_columns(root, inner, others.restrictlist, targets)))
 			add_paths(root, joinrel, outer, inner, targets, type, &keys, &others);

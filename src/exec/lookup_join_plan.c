@@ -86,7 +86,7 @@ keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
 	{
 		Node *clause = lfirst(cell);
 
-		if (list_member(keys, clause) &&
+		if (IsA(clause, OpExpr) && list_member(keys, clause) &&
 			!bms_is_member((int) inner, pull_varnos(root, linitial(((OpExpr *) clause)->args))))
 		{
 			clause = copyObject(clause);
@@ -407,8 +407,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.index_only = join->index_only;
 	plan.in_order = join->in_order;
 	plan.distinct = join->distinct;
-	plan.shares_rows =
-		path->path.parallel_aware && hm_join_shares_rows(root, join->targets, join->keys);
+	plan.is_any = join->is_any;
+	plan.shares_rows = path->path.parallel_aware &&
+					   hm_join_shares_rows(root, join->targets, join->keys, join->is_any);
 
 	/* Not tlist, which is NIL if a projection will replace it. */
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);

@@ -21,6 +21,8 @@ typedef struct JoinKeys
 	List *keys;           /* a LookupKey for each */
 	List *exprs;          /* the key; or, for each of an index's first columns, what it is of the
 						 * inner side */
+	bool
+		is_any; /* the only clause says that the key is equal to one of the arguments, or several */
 	bool equal;
 	bool lower;
 	bool upper;
@@ -36,6 +38,7 @@ typedef struct LookupJoinPath
 	bool in_order;      /* rows come in the order of the outer side */
 	double first_batch; /* see LookupPlan */
 	bool distinct;      /* only distinct keys are looked up */
+	bool is_any;        /* see JoinKeys */
 	List *key_clauses;  /* RestrictInfos */
 	List *arguments;
 	List *keys;         /* LookupKeys */
@@ -63,10 +66,10 @@ extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
  * Whether the processes of a parallel join share outer rows.  Not where the first rows are wanted
- * soon; nor if rows have ranges of their own, or each target makes its own keys of the rows'
- * columns.  "keys" are LookupKeys.
+ * soon; nor if rows have ranges of their own or several keys (is_any), or each target makes its own
+ * keys of the rows' columns.  "keys" are LookupKeys.
  */
-extern bool hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys);
+extern bool hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys, bool is_any);
 
 /*
  * The cost of looking up probes in all targets.  "distinct" says that their keys are

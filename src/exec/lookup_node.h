@@ -102,7 +102,7 @@ typedef struct SearchDivision
 
 /*
  * A batch: outer rows and their probes.  A row has one probe, or none if no key can
- * satisfy its key clauses.
+ * satisfy its key clauses; or one for each of several keys (LookupPlan.is_any).
  */
 typedef struct LookupBatch
 {
@@ -324,7 +324,8 @@ struct LookupNode
 	Oid value_type;      /* of such values; or invalid: the column's */
 	FmgrInfo equal;      /* compares them */
 	int key_count;
-	int equal_count; /* with several columns: so many first keys are for equality, with a column
+	uint32 probes_each; /* an outer row has at most so many probes */
+	int equal_count;    /* with several columns: so many first keys are for equality, with a column
 					  * each; others are for a range of the next column */
 	RowKey *keys;
 	ExprState *inner_quals;
@@ -544,6 +545,12 @@ extern TupleTableSlot *hm_store_outer(LookupNode *lookup, TupleTableSlot *outer)
  * that of the column that shares are about.
  */
 extern bool hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high);
+
+/*
+ * Where one of several keys is enough (LookupPlan.is_any): compute the different ones of an outer
+ * row, at most HM_MOST_ALTERNATIVES.  Returns their number.
+ */
+extern int hm_row_keys(LookupNode *lookup, TupleTableSlot *outer, HmKey *keys);
 
 /*
  * The range of composite keys whose first columns have these keys.  Returns whether no other rows

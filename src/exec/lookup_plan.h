@@ -59,6 +59,9 @@ typedef struct LookupTarget
  */
 #define HM_COMPUTED (-1)
 
+/* An outer row has no more keys than that (is_any). */
+#define HM_MOST_ALTERNATIVES 8
+
 typedef struct LookupPlan
 {
 	/* Up to the first list, there are no pointers. */
@@ -68,6 +71,7 @@ typedef struct LookupPlan
 	bool in_order;    /* rows come in the order of the outer side */
 	int first_batch;  /* of a join: outer rows of the first batch, if batches grow; or 0 */
 	bool distinct;    /* only the distinct keys of the outer side are looked up */
+	bool is_any;      /* of a join: an outer row is joined with those of each of its keys */
 	bool shares_rows; /* of a join: parallel processes share the outer rows */
 	bool composite;   /* the index has several columns */
 	int share_column; /* the column of the index that shares are about, and */

@@ -316,8 +316,17 @@ extern void hm_rewrite_row_lists(Query *query);
 extern AttrNumber hm_unique_column(const Query *query);
 
 /*
- * Rewrite scalar sub-selects of a query that find at most one row by a unique index as left joins,
- * where this may pay (scalar_subselect.c).  Maybe not all rows of a cursor's query are wanted.
+ * Whether the evaluation of an expression may fail, for some row or other (may_fail.c).  What may
+ * be evaluated before a security barrier does not: leakproof functions.  Neither do comparisons.
+ * If constants are evaluated here, other functions of constants do not, either; those that fail do
+ * so at once, so this is for what is evaluated always.
+ */
+extern bool hm_may_fail(Node *expr, bool evaluate_constants);
+
+/*
+ * Rewrite sub-selects of a query that find at most one row by a unique index as left joins, where
+ * this may pay (scalar_subselect.c): those that return a value, EXISTS and IN.  Maybe not all rows
+ * of a cursor's query are wanted.
  */
 extern void hm_rewrite_scalar_subselects(Query *query, bool is_cursor);
 

@@ -225,6 +225,29 @@ plain_range(LookupNode *lookup, const TupleTableSlot *outer, HmKey *low, HmKey *
 	return true;
 }
 
+int
+hm_row_keys(LookupNode *lookup, TupleTableSlot *outer, HmKey *keys)
+{
+	bool stored = false;
+	int count = 0;
+
+	ResetExprContext(lookup->node.css.ss.ps.ps_ExprContext);
+	for (int i = 0; i < lookup->key_count; i++)
+	{
+		HmKey key, high;
+		int equal = 0;
+
+		if (!clause_range(lookup, &lookup->keys[i], outer, &stored, &key, &high))
+			continue;
+		Assert(key == high);
+		while (equal < count && keys[equal] != key)
+			equal++;
+		keys[equal] = key;
+		count = Max(count, equal + 1);
+	}
+	return count;
+}
+
 bool
 hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {

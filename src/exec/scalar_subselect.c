@@ -1,6 +1,6 @@
 /*
  * scalar_subselect.c
- *		Scalar sub-selects by a unique key to left joins.
+ *		Sub-selects by a unique key in expressions to left joins.
  *
  * PostgreSQL runs such a sub-select again for each row, with a descent of the index each time:
  *
@@ -10,6 +10,15 @@
  * lookup join, or as any join of PostgreSQL's:
  *
  *		SELECT o.x, d.name FROM o LEFT JOIN dim d ON d.id = o.dim
+ *
+ * EXISTS tells whether the join has found a row.  So does IN, where NULL is as good as false.
+ * Those that a WHERE clause ANDs are left to PostgreSQL, which makes them semijoins and antijoins.
+ *
+ * An EXISTS over a join, of which one table has a unique key, is separated: that table is joined,
+ * and EXISTS is about the others.  So the rows of the query need not wait for the whole join:
+ *
+ *		SELECT FROM o WHERE EXISTS (SELECT FROM dim d JOIN t ON t.k = d.x WHERE d.id = o.dim)
+ *		SELECT FROM o LEFT JOIN dim d ON d.id = o.dim WHERE EXISTS (SELECT FROM t WHERE t.k = d.x)
  *
  * So such sub-selects are rewritten before a query is planned.  The new join is on top of the
  * query's FROM list, below its WHERE clause.  What stays where it was: the WHERE clause, and what
@@ -27,33 +36,29 @@
  *	 row-level security are left alone.
  * - Queries that lock or change rows are left alone, as in not_in.c.
  *
- * A sub-select is left alone, too, if it would be evaluated for few of the rows: in an arm of a
- * CASE or the like, or if only the first rows are wanted.
+ * In an arm of a CASE, an OR or an AND, a sub-select is evaluated for some of the rows alone.  If
+ * these are few by the tables' statistics, it is left alone.  Otherwise the join's key is NULL for
+ * the other rows, so that nothing is looked up:
+ *
+ *		SELECT FROM o WHERE o.x = 1 OR EXISTS (SELECT FROM dim d WHERE d.id = o.dim)
+ *		SELECT FROM o LEFT JOIN dim d ON d.id = CASE WHEN (o.x = 1) IS NOT TRUE THEN o.dim END
+ *			WHERE o.x = 1 OR d.id IS NOT NULL
+ *
+ * A sub-select is left alone, too, if only the first rows are wanted.
  */
 #include "postgres.h"
 
 #include "access/table.h"
-#include "catalog/pg_amop.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "parser/parse_relation.h"
-#include "parser/parsetree.h"
-#include "rewrite/rewriteManip.h"
-#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #include "compat.h"
 #include "exec/planner.h"
-
-/*
- * With more joins the planner takes longer than they may save.
- */
-#define MOST_JOINS 6
+#include "exec/subselect_joins.h"
 
 /* Sub-selects of fewer rows than that are left alone. */
 #define FEW_ROWS 100
@@ -66,20 +71,15 @@ typedef enum RowsWanted
 	FIRST_ROWS      /* the first ones */
 } RowsWanted;
 
-/* A join that stands for one or more sub-selects, which differ in what they return. */
-typedef struct ScalarJoin
-{
-	Query *select; /* the first one, as it was */
-	int table;     /* range table indexes */
-	int join;
-} ScalarJoin;
-
 typedef struct Rewrite
 {
 	Query *query;
-	List *joins;       /* ScalarJoins */
-	List *group_exprs; /* as they were */
-	bool is_above;     /* what is looked at is evaluated for groups, not for rows */
+	SubselectJoins joins;
+	List *group_exprs;  /* as they were */
+	bool is_above;      /* what is looked at is evaluated for groups, not for rows */
+	List *guards;       /* it is evaluated only where all of these are true; a NULL is one that
+						* cannot be evaluated elsewhere */
+	bool null_is_false; /* its result may be false in place of NULL */
 } Rewrite;
 
 static Node *rewrite_node(Node *node, void *argument);
@@ -93,284 +93,104 @@ conditions_of(const Query *query)
 }
 
 /* ----------------------------------------------------------------
- *		Sub-selects
- * ----------------------------------------------------------------
- */
-
-/* Whether an operator, or its negator, compares by an order of btree's. */
-static bool
-is_comparison(Oid operator)
-{
-	CatCList *list = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(operator));
-	bool found = false;
-	Oid left, right;
-
-	for (int i = 0; i < list->n_members; i++)
-	{
-		Form_pg_amop member = (Form_pg_amop) GETSTRUCT(&list->members[i]->tuple);
-
-		found |= member->amopmethod == BTREE_AM_OID;
-	}
-	ReleaseSysCacheList(list);
-
-	/* What compares elements or fields may find that these have no order. */
-	op_input_types(operator, & left, &right);
-	return found && left != RECORDOID && (left == ANYENUMOID || !IsPolymorphicType(left));
-}
-
-/*
- * Whether the evaluation of an expression may fail, for some row or other.  What may be evaluated
- * before a security barrier does not: leakproof functions.  Neither do comparisons.
- */
-static bool
-may_fail(Node *node, void *argument)
-{
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_List:
-		case T_Var:
-		case T_Const:
-		case T_RelabelType:
-		case T_BoolExpr:
-		case T_BooleanTest:
-		case T_NullTest:
-			break;
-		case T_Param:
-			if (((Param *) node)->paramkind != PARAM_EXTERN)
-				return true;
-			break;
-		case T_FuncExpr:
-			if (!get_func_leakproof(((FuncExpr *) node)->funcid))
-				return true;
-			break;
-		case T_OpExpr:
-		case T_ScalarArrayOpExpr:
-		{
-			OpExpr *clause = (OpExpr *) node;
-			Oid operator= IsA(node, OpExpr) ? clause->opno : ((ScalarArrayOpExpr *) node)->opno;
-			Oid negator = get_negator(operator);
-
-			if (!get_func_leakproof(get_opcode(operator)) && !is_comparison(operator) &&
-				!(OidIsValid(negator) && is_comparison(negator)))
-				return true;
-			break;
-		}
-		default:
-			return true;
-	}
-	return expression_tree_walker(node, may_fail, argument);
-}
-
-/* Whether a query has no LIMIT, or one that leaves the first row. */
-static bool
-leaves_a_row(const Query *query)
-{
-	const Const *limit = (const Const *) eval_const_expressions(NULL, query->limitCount);
-
-	return query->limitOffset == NULL &&
-		   (limit == NULL ||
-			(IsA(limit, Const) && !limit->constisnull && DatumGetInt64(limit->constvalue) > 0));
-}
-
-/* Whether a query returns a value for each row of its FROM clause, and does nothing else. */
-static bool
-is_plain(const Query *query)
-{
-	return query->commandType == CMD_SELECT && query->setOperations == NULL && !query->hasAggs &&
-		   !query->hasWindowFuncs && !query->hasTargetSRFs && !query->hasSubLinks &&
-		   query->cteList == NIL && query->groupClause == NIL && query->groupingSets == NIL &&
-		   query->havingQual == NULL && query->distinctClause == NIL && query->rowMarks == NIL &&
-		   list_length(query->rtable) == 1 && list_length(query->targetList) == 1 &&
-		   leaves_a_row(query);
-}
-
-/*
- * If a sub-select of a query can become a left join, a column that is not NULL in any row that it
- * finds; otherwise 0.
- */
-static AttrNumber
-joinable_column(Query *select)
-{
-	Node *quals = select->jointree->quals;
-
-	if (!is_plain(select) || quals == NULL || !contain_vars_of_level(quals, 1) ||
-		may_fail(eval_const_expressions(NULL, quals), NULL) ||
-		contain_volatile_functions((Node *) select) ||
-		linitial_node(RangeTblEntry, select->rtable)->securityQuals != NIL)
-		return 0;
-	return hm_unique_column(select);
-}
-
-/* ----------------------------------------------------------------
- *		Joins
- * ----------------------------------------------------------------
- */
-
-/* A copy of an expression of a sub-select's, as one of the query that it is joined to. */
-static Node *
-moved_up(const Node *expr, int table)
-{
-	Node *copy = copyObject(unconstify(Node *, expr));
-
-	OffsetVarNodes(copy, table - 1, 0);
-	IncrementVarSublevelsUp(copy, -1, 1);
-	return copy;
-}
-
-/* Put a left join with a table on top of a query's FROM list. */
-static void
-add_to_jointree(Query *query, int table, int join_index, Node *quals)
-{
-	List *from = query->jointree->fromlist;
-	JoinExpr *join = makeNode(JoinExpr);
-	RangeTblRef *ref = makeNode(RangeTblRef);
-
-	ref->rtindex = table;
-	join->jointype = JOIN_LEFT;
-	join->larg = list_length(from) == 1 ? linitial(from) : (Node *) makeFromExpr(from, NULL);
-	join->rarg = (Node *) ref;
-	join->quals = quals;
-	join->rtindex = join_index;
-	query->jointree->fromlist = list_make1(join);
-}
-
-static ScalarJoin *
-add_join(Rewrite *rewrite, Query *select)
-{
-	Query *query = rewrite->query;
-	Query *copy = copyObject(select);
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	ScalarJoin *join = palloc(sizeof(ScalarJoin));
-
-	join->select = select;
-	join->table = list_length(query->rtable) + 1;
-	join->join = join->table + 1;
-	hm_add_range_table(query, copy);
-	rte->rtekind = RTE_JOIN;
-	rte->jointype = JOIN_LEFT;
-	rte->eref = makeAlias("unnamed_join", NIL);
-	rte->inFromCl = true;
-	query->rtable = lappend(query->rtable, rte);
-	query->hasRowSecurity |= select->hasRowSecurity;
-	add_to_jointree(query, join->table, join->join, moved_up(select->jointree->quals, join->table));
-	rewrite->joins = lappend(rewrite->joins, join);
-	return join;
-}
-
-/*
- * The join that finds the row of a sub-select: one that is there, if it is the same row, or a new
- * one.  NULL if there are as many as there may be.
- */
-static ScalarJoin *
-find_join(Rewrite *rewrite, Query *select)
-{
-	RangeTblEntry *rte = linitial_node(RangeTblEntry, select->rtable);
-	HmPermissions *wanted = hm_permissions(select, rte);
-	ListCell *cell;
-
-	foreach (cell, rewrite->joins)
-	{
-		ScalarJoin *join = lfirst(cell);
-		RangeTblEntry *joined = rt_fetch(join->table, rewrite->query->rtable);
-		HmPermissions *permissions = hm_permissions(rewrite->query, joined);
-
-		if (joined->relid == rte->relid && joined->inh == rte->inh &&
-			permissions->checkAsUser == wanted->checkAsUser &&
-			equal(join->select->jointree->quals, select->jointree->quals))
-		{
-			permissions->selectedCols =
-				bms_add_members(permissions->selectedCols, wanted->selectedCols);
-			return join;
-		}
-	}
-	return list_length(rewrite->joins) < MOST_JOINS ? add_join(rewrite, select) : NULL;
-}
-
-/* What is selected of a row that was found, or else NULL. */
-static Node *
-if_found(const ScalarJoin *join, AttrNumber column, Node *expr)
-{
-	RangeTblEntry *rte = linitial_node(RangeTblEntry, join->select->rtable);
-	Oid type, collation;
-	int32 typmod;
-	NullTest *test = makeNode(NullTest);
-	CaseWhen *when = makeNode(CaseWhen);
-	CaseExpr *result = makeNode(CaseExpr);
-
-	get_atttypetypmodcoll(rte->relid, column, &type, &typmod, &collation);
-	test->arg = (Expr *) makeVar(join->table, column, type, typmod, collation, 0);
-	test->nulltesttype = IS_NOT_NULL;
-	test->location = -1;
-	when->expr = (Expr *) test;
-	when->result = (Expr *) expr;
-	when->location = -1;
-	result->casetype = exprType(expr);
-	result->casecollid = exprCollation(expr);
-	result->args = list_make1(when);
-	result->defresult =
-		(Expr *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
-	result->location = -1;
-	return (Node *) result;
-}
-
-/* What stands for a sub-select, which is joined; NULL if it cannot be. */
-static Node *
-join_subselect(Rewrite *rewrite, Query *select)
-{
-	AttrNumber column = joinable_column(select);
-	ScalarJoin *join = column != 0 ? find_join(rewrite, select) : NULL;
-	Node *selected = (Node *) linitial_node(TargetEntry, select->targetList)->expr;
-	Node *expr;
-
-	if (join == NULL)
-		return NULL;
-	expr = moved_up(selected, join->table);
-	if (!IsA(selected, Var) || ((Var *) selected)->varlevelsup > 0)
-		expr = if_found(join, column, expr);
-	return hm_nulled_by_join(expr, join->table, join->join);
-}
-
-/* ----------------------------------------------------------------
  *		Where sub-selects are looked for
  * ----------------------------------------------------------------
  */
 
-/* Rewrite the first of several expressions, which is the only one that is evaluated always. */
+/*
+ * What is looked at next is evaluated only where a test of this condition is true.
+ */
 static void
-rewrite_first(List *exprs, Rewrite *rewrite)
+guard_by(Rewrite *rewrite, Expr *condition, BoolTestType type)
 {
-	linitial(exprs) = rewrite_node(linitial(exprs), rewrite);
+	BooleanTest *test = NULL;
+
+	if (!contain_volatile_functions((Node *) condition) && !hm_may_fail((Node *) condition, false))
+	{
+		test = makeNode(BooleanTest);
+		test->arg = copyObject(condition);
+		test->booltesttype = type;
+		test->location = -1;
+	}
+	rewrite->guards = lappend(list_copy(rewrite->guards), test);
+}
+
+/* Rewrite an expression's part, in place of which false may be NULL or not. */
+static Node *
+rewrite_part(void *part, bool null_is_false, Rewrite *rewrite)
+{
+	bool outer = rewrite->null_is_false;
+
+	rewrite->null_is_false = null_is_false;
+	part = rewrite_node(part, rewrite);
+	rewrite->null_is_false = outer;
+	return part;
+}
+
+/* Rewrite the arms of an AND or an OR: each is evaluated if those before it do not decide. */
+static void
+rewrite_arms(BoolExpr *expr, Rewrite *rewrite)
+{
+	BoolTestType undecided = expr->boolop == OR_EXPR ? IS_NOT_TRUE : IS_NOT_FALSE;
+	ListCell *cell;
+
+	foreach (cell, expr->args)
+	{
+		lfirst(cell) = rewrite_part(lfirst(cell), rewrite->null_is_false, rewrite);
+		guard_by(rewrite, lfirst(cell), undecided);
+	}
+}
+
+/* Rewrite a CASE: each of its results is evaluated if its condition is the first that is true. */
+static void
+rewrite_case(CaseExpr *expr, Rewrite *rewrite)
+{
+	ListCell *cell;
+
+	expr->arg = (Expr *) rewrite_part(expr->arg, false, rewrite);
+	foreach (cell, expr->args)
+	{
+		CaseWhen *when = lfirst_node(CaseWhen, cell);
+		List *guards;
+
+		when->expr = (Expr *) rewrite_part(when->expr, expr->arg == NULL, rewrite);
+		guards = rewrite->guards;
+		guard_by(rewrite, when->expr, IS_TRUE);
+		when->result = (Expr *) rewrite_part(when->result, rewrite->null_is_false, rewrite);
+		rewrite->guards = guards;
+		guard_by(rewrite, when->expr, IS_NOT_TRUE);
+	}
+	expr->defresult = (Expr *) rewrite_part(expr->defresult, rewrite->null_is_false, rewrite);
 }
 
 /*
- * Rewrite in place what is always evaluated of an expression that does not evaluate all of its
- * parts.  Returns whether it is such an expression.
+ * Rewrite in place an expression that does not evaluate all of its parts.  Returns whether it is
+ * such an expression.
  */
 static bool
 rewrite_conditional(Node *node, Rewrite *rewrite)
 {
-	if (IsA(node, CaseExpr))
-	{
-		CaseExpr *expr = (CaseExpr *) node;
-		CaseWhen *first = linitial_node(CaseWhen, expr->args);
+	List *guards = rewrite->guards;
 
-		expr->arg = (Expr *) rewrite_node((Node *) expr->arg, rewrite);
-		first->expr = (Expr *) rewrite_node((Node *) first->expr, rewrite);
-	}
+	if (IsA(node, CaseExpr))
+		rewrite_case((CaseExpr *) node, rewrite);
+	else if (IsA(node, BoolExpr) && ((BoolExpr *) node)->boolop != NOT_EXPR)
+		rewrite_arms((BoolExpr *) node, rewrite);
 	else if (IsA(node, CoalesceExpr))
-		rewrite_first(((CoalesceExpr *) node)->args, rewrite);
-	else if (IsA(node, BoolExpr))
-		rewrite_first(((BoolExpr *) node)->args, rewrite);
+	{
+		List *args = ((CoalesceExpr *) node)->args;
+
+		linitial(args) = rewrite_part(linitial(args), false, rewrite);
+	}
 	else if (IsA(node, Aggref) && ((Aggref *) node)->aggfilter != NULL)
 	{
 		Aggref *aggregate = (Aggref *) node;
 
-		aggregate->aggfilter = (Expr *) rewrite_node((Node *) aggregate->aggfilter, rewrite);
+		aggregate->aggfilter = (Expr *) rewrite_part(aggregate->aggfilter, true, rewrite);
 	}
 	else
 		return false;
+	rewrite->guards = guards;
 	return true;
 }
 
@@ -379,27 +199,47 @@ static Node *
 rewrite_node(Node *node, void *argument)
 {
 	Rewrite *rewrite = argument;
+	bool null_is_false = rewrite->null_is_false;
 
 	if (node == NULL || IsA(node, Query))
 		return node;
 	if (rewrite->is_above && ((IsA(node, Aggref) && ((Aggref *) node)->agglevelsup == 0) ||
 							  list_member(rewrite->group_exprs, node)))
 	{
+		/* These are evaluated for all rows. */
+		List *guards = rewrite->guards;
+
 		rewrite->is_above = false;
-		node = rewrite_node(node, rewrite);
+		rewrite->guards = NIL;
+		node = rewrite_part(node, false, rewrite);
+		rewrite->guards = guards;
 		rewrite->is_above = true;
 		return node;
 	}
-	if (!rewrite->is_above && IsA(node, SubLink) && ((SubLink *) node)->subLinkType == EXPR_SUBLINK)
+	if (!rewrite->is_above && IsA(node, SubLink))
 	{
-		Node *joined = join_subselect(rewrite, castNode(Query, ((SubLink *) node)->subselect));
+		Node *joined = hm_join_sublink(&rewrite->joins, (SubLink *) node, rewrite->guards,
+									   rewrite->null_is_false);
 
 		if (joined != NULL)
 			return joined;
 	}
 	if (rewrite_conditional(node, rewrite))
 		return node;
-	return expression_tree_mutator(node, rewrite_node, rewrite);
+	rewrite->null_is_false = false;
+	node = expression_tree_mutator(node, rewrite_node, rewrite);
+	rewrite->null_is_false = null_is_false;
+	return node;
+}
+
+/* Whether PostgreSQL makes a condition a join. */
+static bool
+is_pulled_up(Node *condition)
+{
+	SubLink *link =
+		(SubLink *) (is_notclause(condition) ? (Node *) get_notclausearg(condition) : condition);
+
+	return IsA(link, SubLink) && link->subLinkType == EXISTS_SUBLINK;
 }
 
 /* Rewrite the conditions that a WHERE clause ANDs: the planner puts each where it can. */
@@ -410,7 +250,12 @@ rewrite_conditions(Rewrite *rewrite)
 	ListCell *cell;
 
 	foreach (cell, conditions)
-		lfirst(cell) = rewrite_node(lfirst(cell), rewrite);
+	{
+		if (IsA(lfirst(cell), SubLink) && ((SubLink *) lfirst(cell))->subLinkType == EXISTS_SUBLINK)
+			hm_join_exists(&rewrite->joins, lfirst(cell));
+		else if (!is_pulled_up(lfirst(cell)))
+			lfirst(cell) = rewrite_part(lfirst(cell), !IsA(lfirst(cell), SubLink), rewrite);
+	}
 	rewrite->query->jointree->quals =
 		conditions == NIL ? NULL : (Node *) make_ands_explicit(conditions);
 }
@@ -500,7 +345,7 @@ static void
 rewrite_query(Query *query, RowsWanted above)
 {
 	RowsWanted wanted = rows_wanted(query, above);
-	Rewrite rewrite = {.query = query};
+	Rewrite rewrite = {.query = query, .joins = {.query = query}};
 	ListCell *cell;
 
 	if ((query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) ||

@@ -238,8 +238,9 @@ all_probes(LookupNode *lookup)
 		batch->all.done = batch->matched;
 	else
 	{
-		batch->all_done = hm_resize_large(lookup->node.css.ss.ps.state->es_query_cxt,
-										  batch->all_done, batch->room);
+		batch->all_done =
+			hm_resize_large(lookup->node.css.ss.ps.state->es_query_cxt, batch->all_done,
+							(Size) batch->room * lookup->probes_each);
 		memset(batch->all_done, 0, batch->all.count);
 		batch->all.done = batch->all_done;
 	}

@@ -39,8 +39,8 @@ hm_row_memory(const LookupNode *lookup)
 	Size probe = probe_memory(key_size) + (lookup->plain_key ? 0 : key_size);
 	Size columns = hm_keeps_columns(lookup) ? lookup->key_count * sizeof(HmKey) + sizeof(uint8) : 0;
 
-	return hm_lookup_probe_memory(key_size) + lookup->batch.rows.count * sizeof(Datum) + probe +
-		   columns + hm_chosen_memory(lookup) +
+	return (hm_lookup_probe_memory(key_size) + probe) * lookup->probes_each +
+		   lookup->batch.rows.count * sizeof(Datum) + columns + hm_chosen_memory(lookup) +
 		   (lookup->several_targets && !lookup->plain_key ? key_size : 0);
 }
 
@@ -65,15 +65,17 @@ make_room(LookupNode *lookup, Size room)
 	hm_kept_make_room(&batch->rows, (uint32) room);
 	if (lookup->one_match || lookup->keeps_unmatched)
 		batch->matched = hm_resize_large(context, batch->matched, room);
-	hm_make_probes_room(lookup, &batch->all, batch->all.key_size, (uint32) room);
+	hm_make_probes_room(lookup, &batch->all, batch->all.key_size,
+						(uint32) (room * lookup->probes_each));
 	if (hm_keeps_columns(lookup))
 	{
 		batch->column_keys =
 			hm_resize_large(context, batch->column_keys, room * lookup->key_count * sizeof(HmKey));
 		batch->single_columns = hm_resize_large(context, batch->single_columns, room);
 	}
-	if (batch->all_rows != NULL)
-		batch->all_rows = hm_resize_large(context, batch->all_rows, room * sizeof(uint32));
+	if (batch->all_rows != NULL || lookup->plan.is_any)
+		batch->all_rows =
+			hm_resize_large(context, batch->all_rows, room * lookup->probes_each * sizeof(uint32));
 	if (batch->all.rows != NULL)
 		batch->all.rows = batch->all_rows;
 	batch->room = (uint32) room;
@@ -105,12 +107,9 @@ name_rows(LookupNode *lookup)
 		batch->all.rows[i] = i;
 }
 
-/*
- * Add an outer row, and its probe if it has one, to the batch, unless it cannot be part
- * of the result.
- */
-static inline void
-add_row(LookupNode *lookup, TupleTableSlot *outer)
+/* Add the probe of the next outer row to the batch.  Returns false if the row has none. */
+static inline bool
+add_probe(LookupNode *lookup, TupleTableSlot *outer)
 {
 	LookupBatch *batch = &lookup->batch;
 	LookupProbes *probes = &batch->all;
@@ -118,25 +117,55 @@ add_row(LookupNode *lookup, TupleTableSlot *outer)
 	HmKey high = 0; /* keep the compiler quiet */
 	bool found;
 
-	if (batch->count == batch->room)
-		make_room(lookup, Max(MIN_ROOM, Min((Size) batch->room * ROOM_GROWTH, lookup->max_limit)));
 	if (lookup->plain_key)
 		found = hm_plain_key(lookup, outer, &low);
 	else
 		found = hm_row_range(lookup, outer, &low, &high);
+	if (!found)
+		return false;
+	if (probes->rows != NULL)
+		probes->rows[probes->count] = batch->count;
+	if (lookup->plain_key)
+		hm_key_put(probes->low, probes->key_size, probes->count++, low);
+	else
+		hm_put_range(lookup, probes, probes->count++, low, high);
+	return true;
+}
+
+/* The same for each of its keys. */
+static bool
+add_keys(LookupNode *lookup, TupleTableSlot *outer)
+{
+	LookupBatch *batch = &lookup->batch;
+	LookupProbes *probes = &batch->all;
+	HmKey keys[HM_MOST_ALTERNATIVES];
+	int count = hm_row_keys(lookup, outer, keys);
+
+	probes->rows = batch->all_rows;
+	for (int i = 0; i < count; i++)
+	{
+		probes->rows[probes->count] = batch->count;
+		hm_put_range(lookup, probes, probes->count++, keys[i], keys[i]);
+	}
+	return count > 0;
+}
+
+/*
+ * Add an outer row, and its probes if it has any, to the batch, unless it cannot be part
+ * of the result.
+ */
+static inline void
+add_row(LookupNode *lookup, TupleTableSlot *outer)
+{
+	LookupBatch *batch = &lookup->batch;
+	bool found;
+
+	if (batch->count == batch->room)
+		make_room(lookup, Max(MIN_ROOM, Min((Size) batch->room * ROOM_GROWTH, lookup->max_limit)));
+	found = lookup->plan.is_any ? add_keys(lookup, outer) : add_probe(lookup, outer);
 	if (!found && !lookup->keeps_unmatched)
 		return;
-
-	if (found)
-	{
-		if (probes->rows != NULL)
-			probes->rows[probes->count] = batch->count;
-		if (lookup->plain_key)
-			hm_key_put(probes->low, probes->key_size, probes->count++, low);
-		else
-			hm_put_range(lookup, probes, probes->count++, low, high);
-	}
-	else if (probes->rows == NULL)
+	if (!found && batch->all.rows == NULL)
 		name_rows(lookup);
 	if (batch->matched != NULL)
 		batch->matched[batch->count] = 0;

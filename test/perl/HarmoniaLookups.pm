@@ -124,6 +124,8 @@ sub scan_query
 sub join_condition
 {
 	my ($r, $t, $o) = @_;
+	return $r->pick("($t.k = $o.k OR $t.k = $o.high)", "$t.k IN ($o.high, $o.k, $o.k)", "$t.k = ANY (ARRAY[$o.k, NULL, $o.high])", "($o.high = $t.k OR $t.k = $o.k) AND $t.v > $o.v")
+	  if $r->chance($r->{equality} ? 20 : 100);
 	return $r->pick("$t.k = $o.k", "$t.k = $o.k", "$o.k = $t.k AND $t.v > $o.v", "$t.k = $o.high AND $t.k >= $o.k", "$t.k = $o.k AND $o.n % 2 = 0",
 		"$t.k = $o.k AND $t.k = $o.high", "$t.k = CASE WHEN $o.n % 2 = 0 THEN $o.k ELSE $o.high END")
 	  if $r->{equality};
@@ -156,6 +158,83 @@ sub join_query
 		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND " . $r->pick('t.id > x.n', 't.id < x.n * 200', 't.k >= x.k', 't.k = x.k') . ' WHERE o.v = x.v) s WHERE x.n < ' . $r->below(15),
 		2 => 'SELECT o.n, t.id, u.id FROM o JOIN t ON t.k = o.k ' . $r->pick('', 'LEFT ') . "JOIN t u ON u.k = o.high WHERE $where",
 		1 => 'SELECT t.id, u.id FROM t JOIN t u ON u.k = t.k WHERE t.id % 7 = 0 AND ' . key_condition($r, 't.k'));
+}
+
+# Sub-selects in expressions: of d by its primary key, and of t, whose key may be unique.
+sub subselect
+{
+	my ($r) = @_;
+	my $id = $r->pick('o.n', 'o.n', 'o.v', 'o.n + 0', 'o.v * 3');
+	my $more = $r->pick('', '', ' AND d.v > 20', ' AND d.v <> o.v', ' AND d.k = o.k');
+	return $r->pick_weighted(
+		4 => "(SELECT d.v FROM d WHERE d.id = $id$more)",
+		2 => "(SELECT coalesce(d.v, -1) FROM d WHERE d.id = $id$more)",
+		6 => "EXISTS (SELECT FROM d WHERE d.id = $id$more)",
+		1 => "NOT EXISTS (SELECT FROM d WHERE d.id = $id$more)",
+		3 => "$id IN (SELECT d.id FROM d" . $r->pick('', ' WHERE d.v < 70') . ')',
+		1 => "$id NOT IN (SELECT d.id FROM d WHERE d.v < 70)",
+		3 => 'EXISTS (SELECT FROM t WHERE t.k = o.k' . $r->pick('', ' AND t.v > 30') . ')',
+		2 => 'o.k IN (SELECT t.k FROM t' . $r->pick('', ' WHERE t.v > 30') . ')',
+		$r->{unique} ? (4 => '(SELECT t.v FROM t WHERE t.k = o.k' . $r->pick('', ' AND t.v > 30') . ')') : ());
+}
+
+# The same as a condition.
+sub subselect_condition
+{
+	my ($r) = @_;
+	my $condition = subselect($r);
+	return $condition =~ /^\(/ ? "$condition > 40" : $condition;
+}
+
+sub subselect_query
+{
+	my ($r) = @_;
+	my $plain = $r->pick('o.v = 7', 'o.v < 10', 'o.n % 3 = 0', 'o.k IS NULL', 'o.v > 45 AND o.n < 500');
+	my @conditions = (subselect_condition($r), subselect_condition($r));
+	my $or = $r->pick(
+		"$plain OR $conditions[0]", "$conditions[0] OR $plain", "o.v <> 5 AND ($plain OR $conditions[0])", "$conditions[0] OR $conditions[1]", "$plain OR NOT ($conditions[0])",
+		"($plain AND $conditions[0]) OR $conditions[1]", "($conditions[0]) IS NULL", "CASE WHEN $plain THEN $conditions[0] WHEN o.v = 2 THEN $conditions[1] END", $conditions[0]);
+	my $from = $r->pick('o', 'o', 'o', 'o LEFT JOIN d e ON e.id = o.v + 5');
+
+	return $r->pick(
+		"SELECT o.n FROM o WHERE EXISTS (SELECT FROM d JOIN t ON t.k = d.k WHERE d.id = o.n" . $r->pick('', ' AND d.v > 20', ' AND t.v > o.v') . ')',
+		"SELECT o.n FROM $from WHERE $or", "SELECT count(*) FROM $from WHERE $or", "SELECT o.n, " . subselect($r) . " AS a FROM $from", "SELECT o.n, " . subselect($r) . ' AS a, ' . subselect($r) . " AS b FROM $from WHERE $or",
+		"SELECT o.n, CASE WHEN $or THEN 1 ELSE 2 END AS a FROM $from", "SELECT o.v, count(*) FILTER (WHERE $or) FROM $from GROUP BY o.v",
+		"SELECT ($or) AS a, count(*) FROM $from GROUP BY 1", 'SELECT o.n, t.id FROM o LEFT JOIN t ON ' . join_condition($r, 't', 'o') . " WHERE $or",
+		"SELECT x.n, (SELECT count(*) FROM o WHERE o.v = x.v AND ($or)) FROM o x WHERE x.n < 12", "SELECT o.n, row_number() OVER (ORDER BY ($or), o.n) FROM $from");
+}
+
+# Joins whose rows are wanted in the order of the outer side.  What is compared has a total order.
+sub ordered_query
+{
+	my ($r) = @_;
+	my $on = join_condition($r, 't', 'o') . $r->pick('', '', ' AND t.v > 20', ' AND ' . restriction($r));
+	my $join = 'o ' . $r->pick('', 'LEFT ') . "JOIN t ON $on WHERE " . $r->pick('true', 'true', 'o.n > 200', 'o.v % 2 = 0');
+	my $exists = $r->pick('', 'NOT ') . "EXISTS (SELECT FROM t WHERE $on)";
+	my $limit = 'LIMIT ' . (1 + $r->below($r->pick(5, 300, 3000))) . $r->pick('', '', ' OFFSET ' . $r->below(50));
+	my $order = $r->pick('o.n, t.id', 'o.n, t.id', 'o.n DESC, t.id', 'o.n, t.v, t.id');
+
+	return $r->pick(
+		"SELECT o.n, t.id FROM $join ORDER BY $order $limit", "SELECT o.n, t.id, o.k, t.v FROM $join ORDER BY $order $limit",
+		"SELECT o.n, t.id, row_number() OVER (ORDER BY o.n, t.id) FROM $join", "SELECT DISTINCT ON (o.n) o.n, t.id, t.v FROM $join ORDER BY o.n, t.id DESC",
+		"SELECT o.n, count(*), max(t.id) FROM $join GROUP BY o.n ORDER BY o.n $limit", "SELECT o.n, o.v FROM o WHERE $exists ORDER BY o.n $limit",
+		"SELECT o.n, sum(o.v) OVER (ORDER BY o.n) FROM o WHERE $exists", "SELECT s.n, s.id, p.v FROM (SELECT o.n, t.id FROM $join) s JOIN o p ON p.n = s.n",
+		"SELECT x.n, s.* FROM o x, LATERAL (SELECT o.n AS m, t.id FROM $join AND o.n > x.n AND o.n < x.n + 40 ORDER BY o.n, t.id LIMIT 3) s WHERE x.n < 5");
+}
+
+# Statements that change or lock rows of o: those whose effect does not depend on which match is first.
+sub change
+{
+	my ($r) = @_;
+	my $on = join_condition($r, 't', 'o') . $r->pick('', '', ' AND t.v > 20');
+	my $returning = 'RETURNING ' . $r->pick('o.n', 'o.n, o.v', 'o.*');
+	my $keys = "(SELECT k, min(id) AS id FROM t GROUP BY k) s";
+
+	return $r->pick(
+		"UPDATE o SET v = o.v + 1 FROM t WHERE $on $returning", "UPDATE o SET k = o.high FROM t WHERE $on $returning", "DELETE FROM o USING t WHERE $on $returning",
+		"DELETE FROM o WHERE o.k IN (SELECT k FROM t WHERE v < 80) $returning", "DELETE FROM o WHERE " . $r->pick('', 'NOT ') . "EXISTS (SELECT FROM t WHERE $on) $returning",
+		"UPDATE o SET v = s.id FROM $keys WHERE o.k = s.k $returning", "UPDATE o SET v = coalesce(s.v, -1) FROM o p LEFT JOIN (SELECT DISTINCT ON (id) id, v FROM t) s ON s.id = p.n WHERE p.n = o.n $returning",
+		"SELECT o.n, t.id FROM o JOIN t ON $on FOR UPDATE OF o", "SELECT o.n, t.id FROM o LEFT JOIN t ON $on FOR SHARE OF o");
 }
 
 # One aggregate of t's and o's columns.
@@ -267,7 +346,7 @@ sub make_tables
 	my $make_t = $r->{unique} ? "CREATE TABLE t (id bigserial, k $r->{t_type}, v int) WITH (autovacuum_enabled = off);" : make_t($r, $width);
 
 	return (<<"END", $t_key);
-DROP TABLE IF EXISTS t, o;
+DROP TABLE IF EXISTS t, o, d;
 DROP DOMAIN IF EXISTS word;
 DROP TYPE IF EXISTS mood;
 CREATE DOMAIN word AS text COLLATE "C";
@@ -281,8 +360,12 @@ INSERT INTO t (k, v) SELECT '$extremes{$r->{t_type}}', i FROM generate_series(1,
 INSERT INTO o SELECT i, CASE WHEN i % 23 <> 5 THEN @{[sprintf $keys{$o_type}, 'x']} END, @{[sprintf $keys{$o_type}, 'x + i % 9 - 2']}, i % 50
 	FROM (SELECT i, $o_key AS x FROM generate_series(1, 900) i) s;
 INSERT INTO o VALUES (0, '$extremes{$o_type}', '$extremes{$o_type}', 7);
+@{[$r->chance(600) ? 'CREATE INDEX o_n ON o (n) INCLUDE (k, high, v);' : '']}
+@{[$r->chance(300) ? "CREATE INDEX o_k ON o USING $r->{method} (k" . ($o_type eq 'word' && $r->{method} eq 'harmonia' ? ' text_c_ops' : '') . ');' : '']}
+CREATE TABLE d (id int PRIMARY KEY, k $o_type, v int);
+INSERT INTO d SELECT n * 3, high, nullif(v * 2, 50) FROM o WHERE n < 600;
 $index
-@{[$r->chance(500) ? 'VACUUM ANALYZE t, o;' : 'ANALYZE t, o;']}
+@{[$r->chance(500) ? 'VACUUM ANALYZE t, o, d;' : 'ANALYZE t, o, d;']}
 END
 }
 
@@ -322,12 +405,12 @@ BEGIN
 	FOREACH setting IN ARRAY '{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[] LOOP
 		PERFORM set_config(setting, (NOT lookup)::text, true);
 	END LOOP;
-	FOREACH setting IN ARRAY '{harmonia.enable_lookup_scan,harmonia.enable_lookup_join}'::text[] LOOP
+	FOREACH setting IN ARRAY '{harmonia.enable_lookup_scan,harmonia.enable_lookup_join,harmonia.enable_subselect_join}'::text[] LOOP
 		PERFORM set_config(setting, lookup::text, true);
 	END LOOP;
 	PERFORM set_config('jit', 'off', true),
 		set_config('enable_seqscan', (kind IN ('seq', 'parallel'))::text, true),
-		set_config('enable_indexscan', (kind = 'index')::text, true),
+		set_config('enable_indexscan', (kind IN ('index', 'ordered'))::text, true),
 		set_config('enable_bitmapscan', 'off', true),
 		set_config('enable_indexonlyscan', (kind NOT IN ('seq', 'heap'))::text, true),
 		set_config('plan_cache_mode', CASE kind WHEN 'generic' THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true),
@@ -339,6 +422,19 @@ BEGIN
 		set_config('min_parallel_table_scan_size', '0', true);
 END $$;
 
+-- Run a prepared statement.  What it changes is undone.
+CREATE OR REPLACE FUNCTION run_compared(arguments text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	BEGIN
+		EXECUTE format('EXECUTE compared(%s)', arguments) INTO result;
+		RAISE SQLSTATE 'HM001';
+	EXCEPTION WHEN SQLSTATE 'HM001' THEN
+		RETURN result;
+	END;
+END $$;
+
 -- Run a query, whose parameters have these types and values, by plans of all these kinds, in
 -- a transaction with one snapshot, and raise an error if the answers differ.  Says whether
 -- lookups were used.  Joins by many equal keys can have too many rows to be compared in time.
@@ -347,23 +443,32 @@ DECLARE
 	kind text;
 	plan json;
 	used boolean := false;
+	changes boolean := query ~ '^(UPDATE|DELETE)';
 	wanted text;
 	got text;
 	n bigint;
 BEGIN
 	DEALLOCATE ALL;
-	EXECUTE format('PREPARE counted(%s) AS SELECT count(*) FROM (SELECT FROM (%s) q LIMIT 2000001) c', types, query);
-	EXECUTE format('PREPARE compared(%s) AS SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', types, query);
 	PERFORM plan_settings(kinds[1]);
-	EXECUTE format('EXECUTE counted(%s)', arguments) INTO n;
-	IF n > 2000000 THEN
-		RETURN 'too large';
+	IF changes THEN
+		EXECUTE format('PREPARE compared(%s) AS WITH q AS (%s) SELECT (count(*), sum(hash_record_extended(q, 0))) FROM q', types, query);
+	ELSE
+		EXECUTE format('PREPARE counted(%s) AS SELECT count(*) FROM (SELECT FROM (%s) q LIMIT 2000001) c', types, query);
+		EXECUTE format('PREPARE compared(%s) AS SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', types, query);
+		EXECUTE format('EXECUTE counted(%s)', arguments) INTO n;
+		IF n > 2000000 THEN
+			RETURN 'too large';
+		END IF;
 	END IF;
 	FOREACH kind IN ARRAY kinds LOOP
 		PERFORM plan_settings(kind);
 		EXECUTE format('EXPLAIN (FORMAT JSON) EXECUTE compared(%s)', arguments) INTO plan;
 		used := used OR plan::text LIKE '%HarmoniaLookup%';
-		EXECUTE format('EXECUTE compared(%s)', arguments) INTO got;
+		IF changes THEN
+			got := run_compared(arguments);
+		ELSE
+			EXECUTE format('EXECUTE compared(%s)', arguments) INTO got;
+		END IF;
 		wanted := coalesce(wanted, got);
 		IF got <> wanted THEN
 			RAISE 'wrong answer' USING DETAIL = format('%s: %s, not %s, from %s with %s%s%s', kind, got, wanted, query, arguments, chr(10), plan);
@@ -384,6 +489,13 @@ sub lookup_tables
 	return ($tables, writers($r, $t_key));
 }
 
+sub random_query
+{
+	my ($r) = @_;
+	my $kind = $r->pick_weighted(15 => 'aggregate', 25 => 'scan', 36 => 'join', 10 => 'subselect', 9 => 'ordered', 5 => $r->{changes} ? 'change' : 'join');
+	return { aggregate => \&aggregate_query, scan => \&scan_query, join => \&join_query, subselect => \&subselect_query, ordered => \&ordered_query, change => \&change }->{$kind}->($r);
+}
+
 # So many queries over these tables.  Each is a query, and the types and the values of its
 # parameters.
 sub lookup_queries
@@ -393,18 +505,20 @@ sub lookup_queries
 	my $any_key = sub { key($r, $type, $r->chance(700) ? $r->below($r->{look_width}) : undef) };
 
 	return map {
-		[ $r->chance(150) ? aggregate_query($r) : $r->chance(350) ? scan_query($r) : join_query($r), "bigint, $type, $type", join(', ', $r->below(4000), $any_key->(), $any_key->()) ]
+		[ random_query($r), "bigint, $type, $type", join(', ', $r->below(4000), $any_key->(), $any_key->()) ]
 	} 1 .. $count;
 }
 
-# A script that compares the answers of each query, each in a snapshot of its own.
+# A script that compares the answers of each query, each in a snapshot of its own.  Where there is an order,
+# scans of other indexes are allowed, which have one.
 sub lookup_script
 {
 	my @queries = @_;
 	return join '', map {
 		my ($query, $types, $arguments) = @$_;
+		my $heap = $query =~ /ORDER BY o/ ? 'ordered' : 'heap';
 		"BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
-		  . "SELECT compare_lookups(\$q\$$query\$q\$, '$types', \$q\$$arguments\$q\$, '{seq,index,heap,only,small,large,parallel,divided,generic}');\nCOMMIT;\n"
+		  . "SELECT compare_lookups(\$q\$$query\$q\$, '$types', \$q\$$arguments\$q\$, '{seq,index,$heap,only,small,large,parallel,divided,generic}');\nCOMMIT;\n"
 	} @queries;
 }
 
@@ -447,6 +561,7 @@ sub compare_lookups_at_random
 	$r->{equality_alone} = $size{equality};
 	$r->{one_family} = $size{family};
 	$r->{method} = $size{method} // 'harmonia';
+	$r->{changes} = 1;
 
 	$r->{lacks} = lacks($node);
 	make_lookup_functions($node);

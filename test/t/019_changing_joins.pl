@@ -4,12 +4,17 @@
 #
 # One session changes rows in a transaction.  Another one runs the statement, and waits.  The first one
 # commits, so that the second one has to join the rows again as they are now (EvalPlanQual), or fails.
+#
+# All statements run beside all changes with harmonia indexes, in READ COMMITTED.  Of the other cases, the
+# seed takes a share; the suite "slow" runs them all.
 use strict;
 use warnings;
 
 use Harmonia;
 use Test::More;
 
+my $seed = test_seed();
+my %size = test_length(short => { tables => 3, one_of => 3 }, long => { tables => 3, one_of => 1 });
 my $node = new_node('changing_joins', conf => "session_preload_libraries = 'harmonia'\nmax_connections = 30\n");
 
 plan skip_all => 'there is no dblink'
@@ -143,14 +148,15 @@ SET client_min_messages = error;
 DO \$\$ BEGIN PERFORM * FROM ($connections) c; END \$\$;
 WITH runs AS MATERIALIZED (
 	SELECT s.name AS statement, c.name AS change, level, (run(statement, change, true, level)).*, run(statement, change, false, level) AS wanted
-	FROM statements s, changes c, unnest('{$levels}'::text[]) level)
+	FROM statements s, changes c, unnest('{$levels}'::text[]) level
+	WHERE '$name, ' || level = 'harmonia, read committed' OR abs(hashtext(concat('$name', s.name, c.name, level, $seed))) % $size{one_of} = 0)
 SELECT count(*), count(*) FILTER (WHERE waited),
 	string_agg(format(E'%s beside %s, %s: %s, not %s', statement, change, level, outcome, (wanted).outcome), E'\n') FILTER (WHERE outcome IS DISTINCT FROM (wanted).outcome)
 FROM runs;
 END
 	my ($count, $waited, $different) = split /\|/, $result, 3;
 	is($different, '', "$name: same as PostgreSQL's joins in all of $count cases");
-	cmp_ok($waited, '>', $count / 3, "$name: the statement waited for the other session in $waited cases");
+	cmp_ok($waited, '>', $count / 5, "$name: the statement waited for the other session in $waited cases");
 }
 
 $node->stop;
