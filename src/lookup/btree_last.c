@@ -4,9 +4,13 @@
  *
  * The probes are sorted by where the wanted end of their range is, and the leaves that have these
  * ends are visited in order.  On each the entries of its probes are read from that end on, until
- * there are enough, or the range or the leaf is at its end.  A range that goes on beyond its leaf
- * is incomplete then, and the caller has a plain scan read it: to go left is difficult in a btree,
- * and few ranges need it.
+ * there are enough, or the range or the leaf is at its end.  Ranges that go on beyond the leaf are
+ * read on its siblings next, before the walk goes on.
+ *
+ * A left sibling is read if its right link leads to where the walk comes from: then nothing is between
+ * them.  What moves between two visits moves right, to where it has been read already, and what
+ * comes in between is too new for the snapshot.  If a sibling has been split or deleted, the
+ * ranges stay incomplete.
  */
 #include "postgres.h"
 
@@ -31,6 +35,8 @@ typedef struct EndSearch
 	HtProbe *sorted;
 	uint32 count;
 	uint32 next;
+	uint32 *open; /* probes whose range goes on beyond the page, in sorted order */
+	uint32 open_count;
 } EndSearch;
 
 /* Sort the probes by the first key that is not before the wanted end. */
@@ -40,6 +46,7 @@ sort_probes(EndSearch *search)
 	HmEnds *ends = search->ends;
 
 	search->sorted = palloc_extended(ends->count * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	search->open = palloc_extended(ends->count * sizeof(uint32), MCXT_ALLOC_HUGE);
 	for (uint32 i = 0; i < ends->count; i++)
 	{
 		HT_KEY low = ((const HT_KEY *) ends->low)[i];
@@ -74,8 +81,8 @@ add_entry(HmEnds *ends, uint32 probe, IndexTuple tuple)
 }
 
 /*
- * Read the entries of a probe whose range has its end before or at an offset of the page, or
- * begins there.
+ * Read the entries of a probe that are on a page: those before an offset, or from it on.  Notes the
+ * probe as open if it wants more of the sibling.
  */
 static void
 read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
@@ -103,6 +110,8 @@ read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
 			return;
 	}
 	ends->complete[probe] = ends->backward ? P_LEFTMOST(opaque) : P_RIGHTMOST(opaque);
+	if (!ends->complete[probe])
+		search->open[search->open_count++] = probe;
 }
 
 /* hm_btree_first() for few probes on each page: the entry may be anywhere on it. */
@@ -118,15 +127,11 @@ first_entry(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
 	return (OffsetNumber) low;
 }
 
-/*
- * Answer the probes whose wanted end is on a page.  Returns false if the next one's is on the page
- * to the right: its range begins there, and the page ends with the same key.
- */
-static bool
+/* Answer the probes whose wanted end is on a page. */
+static void
 answer_page(EndSearch *search, Page page)
 {
-	BTPageOpaque opaque = BTPageGetOpaque(page);
-	OffsetNumber offset = P_FIRSTDATAKEY(opaque);
+	OffsetNumber offset = P_FIRSTDATAKEY(BTPageGetOpaque(page));
 	uint32 end = hm_btree_begin_until(&search->keys, search->sorted, search->next, search->count,
 									  hm_btree_page_end(&search->keys, page));
 
@@ -135,12 +140,57 @@ answer_page(EndSearch *search, Page page)
 		const HtProbe *probe = &search->sorted[search->next];
 
 		offset = first_entry(&search->keys, page, offset, probe->key);
-		if (!search->ends->backward && offset > PageGetMaxOffsetNumber(page) &&
-			!P_RIGHTMOST(opaque))
-			return false;
 		read_entries(search, page, offset, probe->number);
 	}
-	return true;
+}
+
+/*
+ * Read and lock the sibling of a page where open probes go on.  Returns InvalidBuffer if it is not
+ * known what is there now.
+ */
+static Buffer
+read_sibling(const EndSearch *search, BlockNumber block, BlockNumber sibling)
+{
+	Relation index = search->keys.index;
+	Buffer buffer = hm_btree_read(index, sibling);
+	BTPageOpaque opaque = BTPageGetOpaque(BufferGetPage(buffer));
+
+	if (!search->ends->backward)
+		return P_IGNORE(opaque) ? hm_btree_step_right(index, buffer) : buffer;
+	if (!P_IGNORE(opaque) && opaque->btpo_next == block)
+		return buffer;
+	_bt_relbuf(index, buffer);
+	return InvalidBuffer;
+}
+
+/* Read on for the open probes, from the page that is in a buffer, which is released. */
+static void
+read_siblings(EndSearch *search, Buffer buffer)
+{
+	Relation index = search->keys.index;
+	bool backward = search->ends->backward;
+
+	for (;;)
+	{
+		BTPageOpaque opaque = BTPageGetOpaque(BufferGetPage(buffer));
+		BlockNumber block = BufferGetBlockNumber(buffer);
+		BlockNumber sibling = backward ? opaque->btpo_prev : opaque->btpo_next;
+		uint32 count = search->open_count;
+		Page page;
+
+		_bt_relbuf(index, buffer);
+		CHECK_FOR_INTERRUPTS();
+		search->open_count = 0;
+		buffer = count > 0 ? read_sibling(search, block, sibling) : InvalidBuffer;
+		if (!BufferIsValid(buffer))
+			return;
+		page = BufferGetPage(buffer);
+		for (uint32 i = 0; i < count; i++)
+			read_entries(search, page,
+						 backward ? (OffsetNumber) (PageGetMaxOffsetNumber(page) + 1) :
+									P_FIRSTDATAKEY(BTPageGetOpaque(page)),
+						 search->open[i]);
+	}
 }
 
 /* Visit a leaf on the way to the next probe's, and what is right of it if that has moved. */
@@ -152,9 +202,8 @@ visit_leaf(EndSearch *search, BlockNumber block, Snapshot snapshot)
 
 	buffer = hm_btree_go_right(&search->keys, buffer, search->sorted[search->next].key);
 	hm_test_old_snapshot(snapshot, index, BufferGetPage(buffer));
-	while (!answer_page(search, BufferGetPage(buffer)))
-		buffer = hm_btree_step_right(index, buffer);
-	_bt_relbuf(index, buffer);
+	answer_page(search, BufferGetPage(buffer));
+	read_siblings(search, buffer);
 }
 
 void
@@ -187,5 +236,6 @@ hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
 		}
 	}
 	pfree(search.sorted);
+	pfree(search.open);
 	pfree(route);
 }
