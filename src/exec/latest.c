@@ -15,6 +15,7 @@
 #include "access/stratnum.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/rel.h"
 
 #include "am/am.h"
@@ -96,6 +97,17 @@ keys_decide(const LatestBatch *batch)
 	return batch->key_count == list_length(scan->indexqualorig);
 }
 
+/* An expression tree walker: whether there are parameters of plans. */
+static bool
+has_params(Node *node, void *argument)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		return true;
+	return expression_tree_walker(node, has_params, argument);
+}
+
 /* Read what the planner half says. */
 static void
 read_plan(LatestBatch *batch, const CustomScan *plan)
@@ -120,6 +132,8 @@ read_plan(LatestBatch *batch, const CustomScan *plan)
 		batch->keys[i].source = source_of(batch->loop, key->param);
 	}
 	batch->keys_decide = keys_decide(batch);
+	batch->needs_params = !batch->keys_decide || batch->scan->ss.ps.qual != NULL ||
+						  has_params((Node *) batch->scan->ss.ps.plan->targetlist, NULL);
 }
 
 /* Have the loop's expressions take virtual tuples, not what is below the loop. */

@@ -54,7 +54,8 @@ typedef struct LatestBatch
 	/* What is looked up, and how */
 	const NestLoop *loop;
 	IndexScanState *scan;
-	bool keys_decide; /* the conditions of the index are true for all rows of a range */
+	bool keys_decide;  /* the conditions of the index are true for all rows of a range */
+	bool needs_params; /* what is evaluated may have parameters */
 	Relation index;
 	HmFields fields;
 	Size key_size;

@@ -233,7 +233,8 @@ satisfies(const LatestBatch *batch, uint32 row)
 
 	ResetExprContext(econtext);
 	econtext->ecxt_scantuple = scan->ss.ss_ScanTupleSlot;
-	hm_latest_batch_set_params(batch, row);
+	if (batch->needs_params)
+		hm_latest_batch_set_params(batch, row);
 	if (!batch->keys_decide && !ExecQual(scan->indexqualorig, econtext))
 		return false;
 	return ExecQual(scan->ss.ps.qual, econtext);
