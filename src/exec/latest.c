@@ -7,7 +7,7 @@
  * the loop, a sub-query scan and a limit would do: in the order of the outer rows, with their
  * expressions.  For an outer row whose rows were not all found, the inner side is executed.
  *
- * Batches are small at first, because not all rows may be wanted.
+ * Batches are small at first if not all rows may be wanted.
  */
 #include "postgres.h"
 
@@ -22,9 +22,7 @@
 #include "compat.h"
 #include "exec/latest.h"
 
-#define FIRST_BATCH 64
 #define BATCH_GROWTH 4
-#define LARGEST_BATCH 65536
 
 typedef struct LatestJoin
 {
@@ -34,10 +32,11 @@ typedef struct LatestJoin
 	ExprState *subquery_qual;    /* virtual tuples */
 	ProjectionInfo *subquery_projection;
 	LatestBatch batch;
-	uint32 room; /* of the next batch */
-	bool at_end; /* of the outer side */
-	uint32 row;  /* the first outer row of the batch that has not begun */
-	bool on_row; /* the one before is being joined */
+	uint32 first_room; /* of the first batch */
+	uint32 room;       /* of the next one */
+	bool at_end;       /* of the outer side */
+	uint32 row;        /* the first outer row of the batch that has not begun */
+	bool on_row;       /* the one before is being joined */
 	bool matched;
 	uint32 next; /* its next row of those that were found */
 	TupleTableSlot *outer;
@@ -173,6 +172,15 @@ prepare_subquery(LatestJoin *join)
 }
 
 static void
+restart(LatestJoin *join)
+{
+	hm_latest_batch_reset(&join->batch, 0);
+	join->room = join->first_room;
+	join->row = 0;
+	join->on_row = join->at_end = false;
+}
+
+static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LatestJoin *join = (LatestJoin *) node;
@@ -186,6 +194,8 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	batch->loop = (const NestLoop *) join->loop->js.ps.plan;
 	batch->scan = find_scan(join);
 	read_plan(batch, (const CustomScan *) node->ss.ps.plan);
+	join->first_room = (uint32) list_nth_int(
+		((const CustomScan *) node->ss.ps.plan)->custom_private, LATEST_BATCH);
 	outer = ExecGetResultType(outerPlanState(join->loop));
 	hm_latest_batch_begin(batch, estate, outer);
 	join->outer = ExecInitExtraTupleSlot(estate, outer, &TTSOpsVirtual);
@@ -196,16 +206,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	prepare_loop(join->loop);
 	if (join->subquery != NULL)
 		prepare_subquery(join);
-	join->room = FIRST_BATCH;
-}
-
-static void
-restart(LatestJoin *join)
-{
-	hm_latest_batch_reset(&join->batch, 0);
-	join->room = FIRST_BATCH;
-	join->row = 0;
-	join->on_row = join->at_end = false;
+	restart(join);
 }
 
 static void
@@ -247,7 +248,7 @@ fill_batch(LatestJoin *join)
 	}
 	hm_latest_batch_look_up(batch);
 	join->row = 0;
-	join->room = Min(join->room * BATCH_GROWTH, LARGEST_BATCH);
+	join->room = Min(join->room * BATCH_GROWTH, LATEST_LARGEST_BATCH);
 }
 
 /* Have the inner side executed for the current row. */

@@ -18,8 +18,8 @@ typedef struct LatestKey
 
 /*
  * custom_private of a latest join: the index, whether it is read backwards, how many rows are
- * wanted, how many entries that will take, and three integers for each key: those compared for
- * equality first.
+ * wanted, how many entries that will take, how many outer rows the first batch has, and three
+ * integers for each key: those compared for equality first.
  */
 enum
 {
@@ -27,8 +27,12 @@ enum
 	LATEST_BACKWARD,
 	LATEST_ROWS,
 	LATEST_ENTRIES,
+	LATEST_BATCH,
 	LATEST_KEYS
 };
+
+/* The most outer rows of a batch. */
+#define LATEST_LARGEST_BATCH 65536
 
 /* The node; latest_plan.c says what it is for. */
 extern const CustomScanMethods hm_latest_join_methods;

@@ -37,8 +37,12 @@
 #define LOOPS_SHARE 0.3
 #define LEAST_ROWS 100
 
-/* The first batch, which is looked up before the first row is returned. */
+/*
+ * The first batch, which is looked up before the first row is returned: where the first rows are
+ * wanted, and where all are.
+ */
 #define FIRST_ROWS 64
+#define LEAST_BATCH 1024
 
 /* How many rows may be wanted of each range, and how many entries that may take. */
 #define MOST_LATEST 1000
@@ -49,6 +53,7 @@ typedef struct LatestPath
 {
 	NestPath *loop;
 	IndexPath *scan;
+	double batch;  /* rows of the first batch */
 	List *private; /* custom_private */
 } LatestPath;
 
@@ -254,7 +259,8 @@ rows_wanted(const Query *select)
  * be.
  */
 static LatestPath *
-make_latest(NestPath *loop, SubqueryScanPath *select, RelOptInfo *inner, RelOptInfo *outer)
+make_latest(PlannerInfo *root, NestPath *loop, SubqueryScanPath *select, RelOptInfo *inner,
+			RelOptInfo *outer)
 {
 	LatestPath *result = palloc(sizeof(LatestPath));
 	int rows = rows_wanted(inner->subroot->parse);
@@ -272,16 +278,19 @@ make_latest(NestPath *loop, SubqueryScanPath *select, RelOptInfo *inner, RelOptI
 	entries = entries_wanted(inner->subroot, result->scan, clauses, rows);
 	if (keys == NIL || entries == 0)
 		return NULL;
-	result->private = list_concat(
-		list_make4_int((int) result->scan->indexinfo->indexoid,
-					   ScanDirectionIsBackward(result->scan->indexscandir), rows, entries),
-		keys);
+	result->batch = hm_wants_first_rows(root) || hm_wants_first_in_order(root) ?
+						FIRST_ROWS :
+						Min(Max(2 * outer->rows, LEAST_BATCH), LATEST_LARGEST_BATCH);
+	result->private = list_make5_int((int) result->scan->indexinfo->indexoid,
+									 ScanDirectionIsBackward(result->scan->indexscandir), rows,
+									 entries, (int) result->batch);
+	result->private = list_concat(result->private, keys);
 	return result;
 }
 
 /* The nested loop of a join, of those that PostgreSQL has offered, that becomes a latest join. */
 static LatestPath *
-find_loop(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
+find_loop(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 {
 	ListCell *cell;
 
@@ -297,7 +306,7 @@ find_loop(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 		if (IsA(select, MemoizePath))
 			select = ((MemoizePath *) select)->subpath;
 		if (IsA(select, SubqueryScanPath))
-			return make_latest(loop, (SubqueryScanPath *) select, inner, outer);
+			return make_latest(root, loop, (SubqueryScanPath *) select, inner, outer);
 	}
 	return NULL;
 }
@@ -313,7 +322,7 @@ set_costs(Path *path, const LatestPath *latest)
 
 	path->total_cost = outer->total_cost + loops + loop->path.rows * cpu_tuple_cost;
 	path->startup_cost = outer->startup_cost +
-						 (path->total_cost - outer->startup_cost) * Min(1.0, FIRST_ROWS / rows);
+						 (path->total_cost - outer->startup_cost) * Min(1.0, latest->batch / rows);
 }
 
 /* Whether a join may be a latest join: of a sub-select that depends on the outer side. */
@@ -334,7 +343,7 @@ hm_latest_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
 					 JoinType type)
 {
 	LatestPath *latest =
-		is_candidate(root, joinrel, inner, type) ? find_loop(joinrel, outer, inner) : NULL;
+		is_candidate(root, joinrel, inner, type) ? find_loop(root, joinrel, outer, inner) : NULL;
 	CustomPath *path;
 
 	if (latest == NULL || latest->loop->jpath.outerjoinpath->rows < LEAST_ROWS)

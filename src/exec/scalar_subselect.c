@@ -392,8 +392,11 @@ rewrite_node(Node *node, void *argument)
 	}
 	if (!rewrite->is_above && IsA(node, SubLink) && ((SubLink *) node)->subLinkType == EXPR_SUBLINK)
 	{
-		Node *joined = join_subselect(rewrite, castNode(Query, ((SubLink *) node)->subselect));
+		Query *select = castNode(Query, ((SubLink *) node)->subselect);
+		Node *joined = join_subselect(rewrite, select);
 
+		if (joined == NULL)
+			joined = hm_join_latest(rewrite->query, select);
 		if (joined != NULL)
 			return joined;
 	}
