@@ -380,7 +380,9 @@ visit_leaves(EndSearch *search, const HmBtreeRoute *route, Snapshot snapshot)
 			prefetch_leaves(search, route, i + LEAVES_TOGETHER);
 			preview_leaves(search, route, i, guesses);
 		}
-		if (search->next < route->leaves[i].end)
+
+		/* If it has been split, more visits find the rest further right. */
+		while (search->next < route->leaves[i].end)
 			visit_leaf(search, route->leaves[i].block, guesses[i % LEAVES_TOGETHER], snapshot);
 	}
 }
