@@ -63,22 +63,6 @@ find_scan(LatestJoin *join)
 	return castNode(IndexScanState, outerPlanState(castNode(LimitState, state)));
 }
 
-/* The column of the outer rows that a nested loop gives a parameter the value of. */
-static AttrNumber
-source_of(const NestLoop *loop, int param)
-{
-	ListCell *cell;
-
-	foreach (cell, loop->nestParams)
-	{
-		const NestLoopParam *item = lfirst_node(NestLoopParam, cell);
-
-		if (item->paramno == param)
-			return item->paramval->varattno;
-	}
-	elog(ERROR, "nested loop does not set parameter %d", param);
-}
-
 /* Whether all rows of a range satisfy the conditions of the index; ranges include their ends. */
 static bool
 keys_decide(const LatestBatch *batch)
@@ -124,11 +108,14 @@ read_plan(LatestBatch *batch, const CustomScan *plan)
 	{
 		LatestKey *key = &batch->keys[i].key;
 		int first = LATEST_KEYS + 3 * i;
+		const OpExpr *condition;
 
 		key->column = list_nth_int(private, first);
 		key->strategy = list_nth_int(private, first + 1);
-		key->param = list_nth_int(private, first + 2);
-		batch->keys[i].source = source_of(batch->loop, key->param);
+		key->number = list_nth_int(private, first + 2);
+		condition =
+			list_nth(((const IndexScan *) batch->scan->ss.ps.plan)->indexqualorig, key->number);
+		batch->keys[i].value = ExecInitExpr(lsecond(condition->args), &batch->scan->ss.ps);
 	}
 	batch->keys_decide = keys_decide(batch);
 	batch->needs_params = !batch->keys_decide || batch->scan->ss.ps.qual != NULL ||

@@ -8,12 +8,15 @@
 #include "exec/lookup_node.h"
 #include "exec/planner.h"
 
-/* A comparison of a column of the index with a column of the outer rows, as a list of integers. */
+/*
+ * A comparison of a column of the index with a value that does not depend on the table, as a list of
+ * integers.
+ */
 typedef struct LatestKey
 {
 	int column; /* of the index, from 0 */
 	int strategy;
-	int param; /* of the nested loop, that has the value */
+	int number; /* of the condition, in the index scan's indexqualorig */
 } LatestKey;
 
 /*
@@ -42,11 +45,11 @@ extern const CustomScanMethods hm_latest_join_methods;
  * ----------------------------------------------------------------
  */
 
-/* A key, and the column of the outer rows that has its value. */
+/* A key, and what gives its value, as an expression of the index scan's. */
 typedef struct LatestSource
 {
 	LatestKey key;
-	AttrNumber source;
+	ExprState *value;
 } LatestSource;
 
 /*

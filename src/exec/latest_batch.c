@@ -125,24 +125,28 @@ hm_latest_batch_has_room(const LatestBatch *batch)
 
 /* The range of keys of an outer row.  Returns false if it has none. */
 static bool
-row_range(const LatestBatch *batch, TupleTableSlot *slot, HmKey *low, HmKey *high)
+row_range(const LatestBatch *batch, uint32 row, HmKey *low, HmKey *high)
 {
+	ExprContext *econtext = batch->scan->ss.ps.ps_ExprContext;
 	HmKey equal[HM_MAX_KEY_COLUMNS];
 	int count = 0;
 	const HmField *next = NULL; /* the column after those compared for equality, and its span */
 	HmKey least = 0;
 	HmKey most = 0;
 
+	ResetExprContext(econtext);
+	hm_latest_batch_set_params(batch, row);
 	for (int i = 0; i < batch->key_count; i++)
 	{
 		const LatestKey *key = &batch->keys[i].key;
 		const HmField *field = &batch->fields.fields[key->column];
-		int column = batch->keys[i].source - 1;
+		bool is_null;
+		Datum datum = ExecEvalExprSwitchContext(batch->keys[i].value, econtext, &is_null);
 		HmKey value;
 
-		if (slot->tts_isnull[column])
+		if (is_null)
 			return false;
-		value = field->type->normalise(slot->tts_values[column]);
+		value = field->type->normalise(datum);
 		if (key->strategy == BTEqualStrategyNumber)
 		{
 			equal[count++] = value;
@@ -178,14 +182,14 @@ hm_latest_batch_add(LatestBatch *batch, TupleTableSlot *slot)
 	HmKey low, high;
 
 	slot_getallattrs(slot);
-	if (!row_range(batch, slot, &low, &high))
+	hm_kept_add(&batch->outer, batch->count, slot);
+	if (!row_range(batch, batch->count, &low, &high))
 	{
 		low = 1;
 		high = 0;
 	}
 	hm_key_put(batch->low, batch->key_size, batch->count, low);
-	hm_key_put(batch->high, batch->key_size, batch->count, high);
-	hm_kept_add(&batch->outer, batch->count++, slot);
+	hm_key_put(batch->high, batch->key_size, batch->count++, high);
 }
 
 void

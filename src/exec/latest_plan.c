@@ -70,34 +70,15 @@ static const CustomPathMethods path_methods = {
  * ----------------------------------------------------------------
  */
 
-/* Whether a parameter of a sub-select is a column of the outer side. */
-static bool
-is_outer_column(const RelOptInfo *inner, const RelOptInfo *outer, const Param *param)
-{
-	ListCell *cell;
-
-	foreach (cell, inner->subplan_params)
-	{
-		const PlannerParamItem *item = lfirst_node(PlannerParamItem, cell);
-
-		if (item->paramId == param->paramid)
-			return IsA(item->item, Var) &&
-				   bms_is_member(((const Var *) item->item)->varno, outer->relids);
-	}
-	return false;
-}
-
 /*
- * The comparison of a column of a scan's index with a column of the outer side that a condition
- * makes.  Both have the same type.  Returns false if it is none.
+ * The comparison of a column of a scan's index with a value of its type that a condition makes.
+ * Returns false if it is none.
  */
 static bool
-get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inner,
-		const RelOptInfo *outer, LatestKey *key)
+get_key(const IndexPath *scan, const IndexClause *clause, LatestKey *key)
 {
 	const IndexOptInfo *index = scan->indexinfo;
 	OpExpr *operation;
-	Param *param;
 	Oid left, right;
 
 	if (clause->lossy || list_length(clause->indexquals) != 1)
@@ -105,15 +86,10 @@ get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inne
 	operation = (OpExpr *) linitial_node(RestrictInfo, clause->indexquals)->clause;
 	if (!IsA(operation, OpExpr) || list_length(operation->args) != 2)
 		return false;
-	param = lsecond(operation->args);
-	if (!IsA(param, Param) || param->paramkind != PARAM_EXEC ||
-		!is_outer_column(inner, outer, param))
-		return false;
 	key->column = clause->indexcol;
-	key->param = param->paramid;
 	get_op_opfamily_properties(operation->opno, index->opfamily[key->column], false, &key->strategy,
 							   &left, &right);
-	return left == right && param->paramtype == index->opcintype[key->column];
+	return left == right && exprType(lsecond(operation->args)) == index->opcintype[key->column];
 }
 
 /*
@@ -121,21 +97,22 @@ get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inne
  * others.  Returns whether there are such.
  */
 static bool
-add_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer, int column,
-		 bool equality, List **keys, List **clauses)
+add_keys(const IndexPath *scan, int column, bool equality, List **keys, List **clauses)
 {
 	int before = list_length(*keys);
+	int number = 0; /* of a clause's first condition */
 	ListCell *cell;
 
 	foreach (cell, scan->indexclauses)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, cell);
-		LatestKey key;
+		LatestKey key = {.number = number};
 
-		if (clause->indexcol != column || !get_key(scan, clause, inner, outer, &key) ||
+		number += list_length(clause->indexquals);
+		if (clause->indexcol != column || !get_key(scan, clause, &key) ||
 			(key.strategy == BTEqualStrategyNumber) != equality)
 			continue;
-		*keys = list_concat(*keys, list_make3_int(key.column, key.strategy, key.param));
+		*keys = list_concat(*keys, list_make3_int(key.column, key.strategy, key.number));
 		*clauses = lappend(*clauses, clause->rinfo);
 		if (equality)
 			return true;
@@ -148,7 +125,7 @@ add_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer
  * next one.  NIL if there are none.  *clauses are those that make keys.
  */
 static List *
-get_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer, List **clauses)
+get_keys(const IndexPath *scan, List **clauses)
 {
 	const IndexOptInfo *index = scan->indexinfo;
 	int columns = hm_btree_columns(index->opfamily, index->opcintype, index->nkeycolumns);
@@ -156,10 +133,10 @@ get_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer
 	int column = 0;
 
 	*clauses = NIL;
-	while (column < columns && add_keys(scan, inner, outer, column, true, &keys, clauses))
+	while (column < columns && add_keys(scan, column, true, &keys, clauses))
 		column++;
 	if (column > 0 && column < columns)
-		(void) add_keys(scan, inner, outer, column, false, &keys, clauses);
+		(void) add_keys(scan, column, false, &keys, clauses);
 	return keys;
 }
 
@@ -178,6 +155,27 @@ has_one_time_filter(const List *clauses)
 }
 
 /*
+ * Whether an index scan has conditions that make no keys, but for IS NOT NULL.  It may begin where
+ * these say, or end there: lookups would read what is left out in vain.
+ */
+static bool
+has_other_bounds(const IndexPath *scan, const List *key_clauses)
+{
+	ListCell *cell;
+
+	foreach (cell, scan->indexclauses)
+	{
+		const RestrictInfo *clause = lfirst_node(IndexClause, cell)->rinfo;
+
+		if (!list_member_ptr(key_clauses, clause) &&
+			!(IsA(clause->clause, NullTest) &&
+			  ((const NullTest *) clause->clause)->nulltesttype == IS_NOT_NULL))
+			return true;
+	}
+	return false;
+}
+
+/*
  * How many entries of a range a scan reads for so many rows: those that do not satisfy the
  * conditions that make no keys are read in vain.  0 if they are too many.
  */
@@ -188,7 +186,8 @@ entries_wanted(PlannerInfo *root, const IndexPath *scan, const List *key_clauses
 	double entries;
 	ListCell *cell;
 
-	if (has_one_time_filter(scan->indexinfo->rel->baserestrictinfo))
+	if (has_one_time_filter(scan->indexinfo->rel->baserestrictinfo) ||
+		has_other_bounds(scan, key_clauses))
 		return 0;
 	foreach (cell, scan->indexinfo->rel->baserestrictinfo)
 	{
@@ -274,7 +273,7 @@ make_latest(PlannerInfo *root, NestPath *loop, SubqueryScanPath *select, RelOptI
 		has_one_time_filter(inner->baserestrictinfo) || rows == 0 || result->scan == NULL ||
 		!has_ends(result->scan->indexinfo) || result->scan->indexorderbys != NIL)
 		return NULL;
-	keys = get_keys(result->scan, inner, outer, &clauses);
+	keys = get_keys(result->scan, &clauses);
 	entries = entries_wanted(inner->subroot, result->scan, clauses, rows);
 	if (keys == NIL || entries == 0)
 		return NULL;

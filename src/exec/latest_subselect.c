@@ -198,11 +198,13 @@ make_first_row(Query *select, const LatestOrder *order, bool not_null)
 	TargetEntry *entry = linitial_node(TargetEntry, select->targetList);
 	Aggref *aggregate = castNode(Aggref, entry->expr);
 	SortGroupClause *sort = makeNode(SortGroupClause);
+	bool reverse;
 
 	entry->expr = linitial_node(TargetEntry, aggregate->args)->expr;
 	entry->ressortgroupref = 1;
 	sort->tleSortGroupRef = 1;
-	sort->eqop = get_equality_op_for_ordering_op(order->operator, NULL);
+	sort->eqop = get_equality_op_for_ordering_op(order->operator, & reverse);
+	hm_set_reverse_sort(sort, reverse);
 	sort->sortop = order->operator;
 	sort->nulls_first = order->nulls_first;
 	select->sortClause = list_make1(sort);
