@@ -127,6 +127,35 @@ SELECT * FROM compare_parallel('no workers',
 	'SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k)',
 	'SELECT count(*) FROM t a JOIN t b USING (k) WHERE a.k IN (1, 2, 3, 4, 5, 6, 7)');
 
+-- Outer rows that processes share: values that are copied, NULLs, half of the rows with one key, in memory for some
+-- hundred rows at a time
+CREATE TABLE s (n int, k int, name text) WITH (autovacuum_enabled = off, parallel_workers = 2);
+INSERT INTO s SELECT i, CASE WHEN i % 50 = 0 THEN NULL WHEN i % 2 = 0 THEN 5 ELSE shuffle(i) % 15000 END, CASE WHEN i % 7 > 0 THEN repeat('name ', i % 40) || i END
+FROM generate_series(1, 8000) i;
+:vacuum ANALYZE s;
+CREATE FUNCTION shared(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	RETURN jsonb_path_query_first(plan::jsonb, 'strict $.**."Shared Rows"');
+END $$;
+SET work_mem = '64kB';
+SELECT * FROM compare_parallel('no leader',
+	'SELECT s.*, t.* FROM s JOIN t USING (k)', 'SELECT s.*, t.* FROM s JOIN t USING (k)', 'SELECT count(*) FROM s JOIN t USING (k)', 'SELECT count(*) FROM s JOIN t USING (k)',
+	'SELECT s.*, t.id FROM s LEFT JOIN t ON t.k = s.k AND t.v > ''v3''', 'SELECT n, name FROM s WHERE EXISTS (SELECT FROM t WHERE t.k = s.k)',
+	'SELECT s.* FROM s WHERE NOT EXISTS (SELECT FROM t WHERE t.k = s.k)', 'SELECT s.* FROM s WHERE NOT EXISTS (SELECT FROM t WHERE t.k = s.k AND t.id % 3 = 0)',
+	'SELECT n, name, p.id FROM s JOIN p USING (k)', 'SELECT n, name, p.id FROM s LEFT JOIN p USING (k)');
+SELECT * FROM compare_parallel('no workers', 'SELECT name, t.id FROM s LEFT JOIN t USING (k)', 'SELECT name, t.id FROM s LEFT JOIN t USING (k)');
+RESET work_mem;
+SELECT * FROM compare_parallel('no leader', 'SELECT s.*, t.* FROM s LEFT JOIN t USING (k)', 'SELECT s.*, t.* FROM s LEFT JOIN t USING (k)');
+BEGIN;
+CALL use_lookups(true);
+SELECT shared(q), q FROM unnest('{SELECT n\, id FROM s LEFT JOIN t USING (k),SELECT n\, id FROM s JOIN t USING (k)}'::text[]) q;
+-- Not where the first rows are wanted soon
+SELECT shared('SELECT n, id FROM s JOIN t USING (k) LIMIT 10');
+ROLLBACK;
+
 -- Lookup aggregates
 SET harmonia.enable_lookup_aggregate = on;
 SELECT * FROM compare_parallel('no leader',

@@ -10,4 +10,4 @@ both_widths = \
 	am/write/deadentries am/write/growth am/write/hints am/write/insert am/write/insertrow \
 	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingflag \
 	am/write/newsegment am/write/split am/write/splitpoint am/write/lockleaf \
-	device/leaves lookup/btree_hints lookup/btree_last lookup/btree_route lookup/btree_values lookup/btree_walk lookup/route lookup/walk lookup/walk_ahead lookup/walk_answer
+	device/leaves lookup/btree_hints lookup/btree_last lookup/btree_route lookup/btree_values lookup/btree_walk lookup/key_order lookup/route lookup/walk lookup/walk_ahead lookup/walk_answer

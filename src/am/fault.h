@@ -137,6 +137,9 @@
 	/* the visibility gate */ \
 	POINT(visibility_gate_entered) \
 	/* lookups */ \
+	POINT(shared_rows_read) \
+	POINT(shared_rows_dividing) \
+	POINT(shared_rows_copying) \
 	POINT(lookup_planned) \
 	POINT(lookup_going_right) \
 	POINT(lookup_prepared) \

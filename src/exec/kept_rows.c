@@ -79,19 +79,24 @@ hm_kept_make_room(KeptRows *rows, uint32 room)
 		rows->nulls = repalloc_huge(rows->nulls, nulls_size(rows));
 }
 
+/* See that there are bits for NULLs.  Those of rows that come later are cleared with these. */
+static void
+make_nulls(KeptRows *rows)
+{
+	Size size = nulls_size(rows);
+
+	if (rows->nulls != NULL)
+		return;
+	rows->nulls = MemoryContextAllocHuge(rows->context, size);
+	memset(rows->nulls, 0, size);
+	rows->copied += size;
+}
+
 /* Note that a column of a row is NULL. */
 static pg_noinline void
 set_null(KeptRows *rows, uint32 row, int column)
 {
-	Size size = nulls_size(rows);
-
-	if (rows->nulls == NULL)
-	{
-		/* Bits of rows that come later are cleared when they are added. */
-		rows->nulls = MemoryContextAllocHuge(rows->context, size);
-		memset(rows->nulls, 0, size);
-		rows->copied += size;
-	}
+	make_nulls(rows);
 	rows->nulls[(Size) row * rows->null_words + column / BITS_PER_WORD] |=
 		UINT64CONST(1) << (column % BITS_PER_WORD);
 }
@@ -153,6 +158,39 @@ hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 		else
 			values[i] = column->by_value ? value : copy_value(rows, column, value);
 	}
+}
+
+/* Copy the values of a row that are passed by reference, and are offsets from "copies" yet. */
+static void
+copy_references(KeptRows *rows, uint32 row, const char *copies)
+{
+	for (int i = 0; i < rows->count; i++)
+	{
+		const KeptColumn *column = &rows->columns[i];
+		bool is_null;
+		Datum value = hm_row_value(rows, row, i, &is_null);
+
+		if (!column->by_value && !is_null)
+			rows->values[(Size) row * rows->count + i] =
+				copy_value(rows, column, PointerGetDatum(copies + value));
+	}
+}
+
+void
+hm_kept_add_kept(KeptRows *rows, uint32 row, const Datum *values, const uint64 *nulls,
+				 const char *copies, uint32 count)
+{
+	Size bits = count * (Size) rows->null_words * sizeof(uint64);
+
+	if (nulls != NULL)
+		make_nulls(rows);
+	if (nulls != NULL)
+		memcpy(rows->nulls + (Size) row * rows->null_words, nulls, bits);
+	else if (rows->nulls != NULL)
+		memset(rows->nulls + (Size) row * rows->null_words, 0, bits);
+	memcpy(rows->values + (Size) row * rows->count, values, count * rows->count * sizeof(Datum));
+	for (uint32 i = 0; rows->references && i < count; i++)
+		copy_references(rows, row + i, copies);
 }
 
 void

@@ -2,9 +2,9 @@
  * latest.c
  *		Execution of latest joins: see latest_plan.c for the node.
  *
- * The plan below is PostgreSQL's nested loop, which is not executed itself.  This node reads a batch
- * of its outer rows, has the batch looked up (latest_batch.c), and does with what was found what
- * the loop, a sub-query scan and a limit would do: in the order of the outer rows, with their
+ * The plan below is PostgreSQL's nested loop, which is not executed itself.  This node reads a
+ * batch of its outer rows, has the batch looked up (latest_batch.c), and does with what was found
+ * what the loop, a sub-query scan and a limit would do: in the order of the outer rows, with their
  * expressions.  For an outer row whose rows were not all found, the inner side is executed.
  *
  * Batches are small at first if not all rows may be wanted.

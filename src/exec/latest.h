@@ -9,8 +9,8 @@
 #include "exec/planner.h"
 
 /*
- * A comparison of a column of the index with a value that does not depend on the table, as a list of
- * integers.
+ * A comparison of a column of the index with a value that does not depend on the table, as a list
+ * of integers.
  */
 typedef struct LatestKey
 {

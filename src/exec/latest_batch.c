@@ -2,12 +2,12 @@
  * latest_batch.c
  *		Batches of a latest join: the last or first rows of many ranges of an index.
  *
- * Each outer row is a range of keys.  A round looks up some entries of all ranges at that end where
- * the scan begins, and fetches their rows in the order of the heap: as many of each range as are
- * still wanted, so that no row is looked at that the scan would not reach.  Where rows are invisible
- * or do not satisfy the scan's conditions, the entries that follow come next.  Ranges that have
- * not enough entries in a round are looked up again in the next one, which takes more of each.
- * Few ranges go on after the last round: these are left to the scan.
+ * Each outer row is a range of keys.  A round looks up some entries of all ranges at that end
+ * where the scan begins, and fetches their rows in the order of the heap: as many of each range as
+ * are still wanted, so that no row is looked at that the scan would not reach.  Where rows are
+ * invisible or do not satisfy the scan's conditions, the entries that follow come next.  Ranges
+ * that have not enough entries in a round are looked up again in the next one, which takes more of
+ * each. Few ranges go on after the last round: these are left to the scan.
  */
 #include "postgres.h"
 

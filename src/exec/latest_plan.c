@@ -5,11 +5,11 @@
  * PostgreSQL plans these as a nested loop whose inner side is an index scan that stops after a few
  * rows.  A latest join is a node above this nested loop, which is executed in its place:
  *
- *		HarmoniaLatestJoin				looks up what the index scan will return, for a batch of outer
- *		  Nested Loop					rows at a time
+ *		HarmoniaLatestJoin			looks up what the index scan will return, for a batch of
+ *		  Nested Loop				outer rows at a time
  *			the outer side
  *			Limit, Subquery Scan
- *			  Index Scan				is executed where that was not all
+ *			  Index Scan			is executed where that was not all
  *
  * Conditions, expressions and outer joins are the loop's own, and rows keep the outer side's order.
  */
@@ -31,8 +31,8 @@
 #include "exec/latest.h"
 
 /*
- * What a latest join takes of the time of a nested loop for each entry; but with so few outer rows a
- * nested loop takes no longer.
+ * What a latest join takes of the time of a nested loop for each entry; but with so few outer rows
+ * a nested loop takes no longer.
  */
 #define LOOPS_SHARE 0.3
 #define LEAST_ROWS 100
@@ -93,8 +93,8 @@ get_key(const IndexPath *scan, const IndexClause *clause, LatestKey *key)
 }
 
 /*
- * Add the keys that conditions on a column of a scan's index make: the first one of equality, or all
- * others.  Returns whether there are such.
+ * Add the keys that conditions on a column of a scan's index make: the first one of equality, or
+ * all others.  Returns whether there are such.
  */
 static bool
 add_keys(const IndexPath *scan, int column, bool equality, List **keys, List **clauses)
@@ -254,8 +254,8 @@ rows_wanted(const Query *select)
 }
 
 /*
- * Make a latest join's paths of a nested loop whose inner side is a sub-select.  NULL if that cannot
- * be.
+ * Make a latest join's paths of a nested loop whose inner side is a sub-select.  NULL if that
+ * cannot be.
  */
 static LatestPath *
 make_latest(PlannerInfo *root, NestPath *loop, SubqueryScanPath *select, RelOptInfo *inner,

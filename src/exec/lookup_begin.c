@@ -271,7 +271,7 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 		rows->columns[count++].source = lookup->sources[column];
 	}
 	hm_kept_begin(rows, count, outer);
-	if (lookup->source == &hm_source_rows)
+	if (lookup->source == &hm_source_rows || lookup->source == &hm_source_shared)
 		hm_rows_page_begin(lookup);
 
 	column = -1;
@@ -396,7 +396,9 @@ begin_source(LookupNode *lookup)
 		hm_elements_begin(lookup);
 		return lookup->elements.slot->tts_tupleDescriptor;
 	}
-	lookup->source = plan->distinct ? &hm_source_distinct : &hm_source_rows;
+	lookup->source = plan->distinct    ? &hm_source_distinct :
+					 plan->shares_rows ? &hm_source_shared :
+										 &hm_source_rows;
 	if (plan->distinct)
 		hm_distinct_begin(&lookup->distinct, lookup->batch.all.key_size);
 	return ExecGetResultType(linitial(lookup->node.css.custom_ps));
@@ -454,5 +456,6 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 	if (!lookup->is_table)
 		begin_columns(lookup, rows, other_quals);
 	lookup->node.divides_keys = lookup->source == &hm_source_conditions;
+	lookup->node.shares_rows = lookup->source == &hm_source_shared;
 	forget_hashes(lookup);
 }

@@ -88,6 +88,9 @@ explain_counters(LookupNode *lookup, ExplainState *es)
 		hm_explain_removed(&lookup->node, es);
 	if (!lookup->is_table || !hm_compares_values(lookup))
 		hm_explain_filtered(removed_label(lookup), &lookup->node.css, es);
+	if (lookup->node.shares_rows &&
+		(lookup->node.rows_shared > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyUInteger("Shared Rows", NULL, lookup->node.rows_shared, es);
 	hm_explain_stats(&lookup->node, es);
 }
 

@@ -27,6 +27,11 @@
 #define DIVIDING_OPERATORS 2
 
 /*
+ * What it costs to share an outer row with other processes: it is sorted, written and read again.
+ */
+#define SHARING_OPERATORS 4
+
+/*
  * What a lookup join costs at most of the loops of a nested loop that finds the same rows.  It took
  * 0.1 to 0.35 of the time where rows were read from the heap in a few batches.
  */
@@ -219,6 +224,21 @@ only_marks(const RelOptInfo *inner, List *targets, JoinType type, bool index_onl
 		   inner->baserestrictinfo == NIL && candidate_clauses(targets, keys, extra) == NIL;
 }
 
+bool
+hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys)
+{
+	const HmTarget *first = linitial(targets);
+	ListCell *cell;
+
+	foreach (cell, keys)
+	{
+		if (((LookupKey *) lfirst(cell))->strategy != BTEqualStrategyNumber)
+			return false;
+	}
+	return !hm_wants_first_rows(root) &&
+		   (list_length(targets) == 1 || !hm_has_columns(first->index));
+}
+
 void
 hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 					 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
@@ -239,6 +259,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 									(Size) width, index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
+	work.shared = processes > 1 && hm_join_shares_rows(root, targets, keys->keys);
 	if (cost->candidates > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;
@@ -268,6 +289,8 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 	}
 
 	cost->total += hm_cost_routing(probes, keys->equal, targets);
+	if (work.shared)
+		cost->total += probes * SHARING_OPERATORS * cpu_operator_cost;
 	if (only_marks(inner, targets, type, index_only, keys, extra))
 	{
 		cost->total -= cost->candidates * cpu_tuple_cost;

@@ -407,6 +407,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.index_only = join->index_only;
 	plan.in_order = join->in_order;
 	plan.distinct = join->distinct;
+	plan.shares_rows =
+		path->path.parallel_aware && hm_join_shares_rows(root, join->targets, join->keys);
 
 	/* Not tlist, which is NIL if a projection will replace it. */
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);

@@ -62,6 +62,13 @@ typedef struct LookupCost
 extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
+ * Whether the processes of a parallel join share outer rows.  Not where the first rows are wanted
+ * soon; nor if rows have ranges of their own, or each target makes its own keys of the rows'
+ * columns.  "keys" are LookupKeys.
+ */
+extern bool hm_join_shares_rows(PlannerInfo *root, List *targets, List *keys);
+
+/*
  * The cost of looking up probes in all targets.  "distinct" says that their keys are
  * different; otherwise they are those of outer rows.  width is the size of an outer row, and
  * processes the number of processes that look up so many, each those of other rows.

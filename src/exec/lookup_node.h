@@ -427,6 +427,7 @@ hm_compares_values(const LookupNode *lookup)
  * ----------------------------------------------------------------
  */
 extern const LookupSource hm_source_rows;
+extern const LookupSource hm_source_shared;
 extern const LookupSource hm_source_distinct;
 extern const LookupSource hm_source_conditions;
 extern const LookupSource hm_source_elements;
@@ -449,6 +450,13 @@ extern void hm_rows_finish(LookupNode *lookup);
  * open, its keys are taken to be as large as those of the batch.
  */
 extern Size hm_row_memory(const LookupNode *lookup);
+
+/*
+ * Read outer rows into the batch, until it has lookup->limit or there is no memory for more; and
+ * make room for a number of rows.
+ */
+extern void hm_rows_read(LookupNode *lookup);
+extern void hm_rows_make_room(LookupNode *lookup, uint32 rows);
 
 /* Prepare to take rows by the heap page, if the node can (source_rows_page.c). */
 extern void hm_rows_page_begin(LookupNode *lookup);
@@ -644,6 +652,14 @@ extern void hm_kept_make_room(KeptRows *rows, uint32 room);
 extern void hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer);
 
 /*
+ * Keep rows that another process has kept: "count" of them, from a number on.  There is room.  The
+ * arrays are like those of KeptRows; nulls is NULL if nothing is NULL.  Values that are passed by
+ * reference are given as offsets from "copies", and copied.
+ */
+extern void hm_kept_add_kept(KeptRows *rows, uint32 row, const Datum *values, const uint64 *nulls,
+							 const char *copies, uint32 count);
+
+/*
  * A run has come: prefetch the rows of hits that are some way ahead, as many as the run has; or of
  * the run itself, if it is so long that this has not been done.
  */
@@ -682,6 +698,9 @@ hm_row_value(const KeptRows *rows, uint32 row, int column, bool *is_null)
  *		The steps (lookup_steps.c)
  * ----------------------------------------------------------------
  */
+
+/* Drop the batch's rows and probes. */
+extern void hm_lookup_clear_batch(LookupNode *lookup);
 
 /* Drop the batch, and go back to the first probe; "changed" are parameters that have changed. */
 extern void hm_lookup_restart(LookupNode *lookup, const Bitmapset *changed);

@@ -68,6 +68,7 @@ typedef struct LookupPlan
 	bool in_order;    /* rows come in the order of the outer side */
 	int first_batch;  /* of a join: outer rows of the first batch, if batches grow; or 0 */
 	bool distinct;    /* only the distinct keys of the outer side are looked up */
+	bool shares_rows; /* of a join: parallel processes share the outer rows */
 	bool composite;   /* the index has several columns */
 	int share_column; /* the column of the index that shares are about, and */
 	Oid key_type;     /* the id of its key type */

@@ -51,6 +51,19 @@ filter_once(LookupNode *lookup)
 	lookup->is_filtered = true;
 }
 
+void
+hm_lookup_clear_batch(LookupNode *lookup)
+{
+	LookupBatch *batch = &lookup->batch;
+
+	hm_kept_reset(&batch->rows);
+	batch->count = batch->all.count = 0;
+	batch->all.rows = NULL;
+	batch->all.same_length = batch->exact = true;
+	batch->all.length = 0;
+	batch->duplicates = batch->hashed = batch->divided = false;
+}
+
 /* Drop the batch, and fill it again.  Returns false if it is empty. */
 static bool
 fill_batch(LookupNode *lookup)
@@ -64,12 +77,7 @@ fill_batch(LookupNode *lookup)
 	if (!lookup->keeps_unmatched &&
 		(lookup->no_matches || bms_is_empty(hm_pruning_choose(&lookup->pruning))))
 		return false;
-	hm_kept_reset(&batch->rows);
-	batch->count = batch->all.count = 0;
-	batch->all.rows = NULL;
-	batch->all.same_length = batch->exact = true;
-	batch->all.length = 0;
-	batch->duplicates = batch->hashed = batch->divided = false;
+	hm_lookup_clear_batch(lookup);
 	lookup->source->fill(lookup);
 	batch->exact_columns = batch->exact;
 	if (!lookup->is_table)

@@ -414,16 +414,22 @@ typedef struct HmShared HmShared;
 /* In shared memory: slices of the range of all keys, and which of them are claimed. */
 typedef struct HmSlices HmSlices;
 
+/* The same: outer rows (shared_rows.h). */
+typedef struct HmSharedRows HmSharedRows;
+
 /* The start of the state of a lookup scan or a lookup join. */
 typedef struct HmNode
 {
 	CustomScanState css;
-	HmFetch *fetch;       /* NULL if there is none yet, or for EXPLAIN alone */
-	HmFetchStats ended;   /* counters of fetches that have ended */
-	HmFetchStats workers; /* counters of parallel workers, once they have ended */
-	HmShared *shared;     /* NULL if not parallel */
-	bool divides_keys;    /* the processes of a parallel scan divide them: */
-	HmSlices *slices;     /* NULL if not parallel */
+	HmFetch *fetch;            /* NULL if there is none yet, or for EXPLAIN alone */
+	HmFetchStats ended;        /* counters of fetches that have ended */
+	HmFetchStats workers;      /* counters of parallel workers, once they have ended */
+	HmShared *shared;          /* NULL if not parallel */
+	bool divides_keys;         /* the processes of a parallel scan divide them: */
+	HmSlices *slices;          /* NULL if not parallel */
+	bool shares_rows;          /* those of a parallel join share outer rows: */
+	HmSharedRows *shared_rows; /* NULL if not parallel */
+	uint64 rows_shared;        /* how many there were, once the workers have ended */
 } HmNode;
 
 /*

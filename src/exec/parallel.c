@@ -22,6 +22,7 @@
 
 #include "compat.h"
 #include "exec/nodes.h"
+#include "exec/shared_rows.h"
 
 /* A batch of a parallel join has this many rows, where there is memory for them. */
 #define MIN_ROWS 1000
@@ -34,7 +35,7 @@ struct HmShared
 	HmFetchStats stats[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* The bytes of HmShared.  After it come the slices, if the node divides keys. */
+/* The bytes of HmShared.  After it come the slices or the shared rows, if the node has some. */
 static Size
 shared_size(int workers)
 {
@@ -48,6 +49,8 @@ hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 
 	if (((HmNode *) node)->divides_keys)
 		size += hm_slices_size(context->nworkers + 1);
+	if (((HmNode *) node)->shares_rows)
+		size += hm_shared_rows_size();
 	return size;
 }
 
@@ -55,9 +58,13 @@ hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 static void
 attach(HmNode *node, HmShared *shared)
 {
+	char *rest = (char *) shared + shared_size(shared->workers);
+
 	node->shared = shared;
 	if (node->divides_keys)
-		node->slices = (HmSlices *) ((char *) shared + shared_size(shared->workers));
+		node->slices = (HmSlices *) rest;
+	if (node->shares_rows)
+		node->shared_rows = (HmSharedRows *) rest;
 }
 
 void
@@ -72,6 +79,8 @@ hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *co
 	attach((HmNode *) node, shared);
 	if (((HmNode *) node)->divides_keys)
 		hm_slices_init(((HmNode *) node)->slices, shared->processes);
+	if (((HmNode *) node)->shares_rows)
+		hm_shared_rows_init(((HmNode *) node)->shared_rows, shared->processes);
 }
 
 /* Add the workers' counters to node->workers, and reset them in shared memory. */
@@ -83,6 +92,8 @@ collect(HmNode *node)
 	for (int i = 0; i < shared->workers; i++)
 		hm_fetch_stats_add(&node->workers, &shared->stats[i]);
 	memset(shared->stats, 0, shared->workers * sizeof(HmFetchStats));
+	if (node->shared_rows != NULL)
+		node->rows_shared = hm_shared_rows_total(node->shared_rows);
 }
 
 void
@@ -95,6 +106,8 @@ hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *
 	pg_atomic_write_u64(&shared->reserved, 0);
 	if (((HmNode *) node)->divides_keys)
 		hm_slices_reset(((HmNode *) node)->slices);
+	if (((HmNode *) node)->shares_rows)
+		hm_shared_rows_reset(((HmNode *) node)->shared_rows, node->ss.ps.state->es_query_dsa);
 }
 
 void
@@ -119,6 +132,7 @@ hm_node_shutdown(CustomScanState *state)
 	{
 		collect(node);
 		node->shared = NULL;
+		node->shared_rows = NULL;
 	}
 }
 

@@ -430,6 +430,8 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	double all = Min(most, leaves_visited(root, index, work->probes * work->processes,
 										  work->hits * work->processes));
 
+	if (work->shared)
+		leaves = all / work->processes;
 	hm_cost_lookup_least(probes, startup, total);
 	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages, work->processes) +
 			  heap_cost(root, rel, index, work) + work->hits * cpu_index_tuple_cost +

@@ -110,6 +110,7 @@ typedef struct HmLookupWork
 	double runs;        /* runs of neighbouring rows, if the table is in the order of the key */
 	double correlation; /* 1 or -1: the table is in that order; 0: rows may be anywhere */
 	bool index_only;
+	bool shared;   /* the processes share outer rows, and visit different leaves */
 	bool as_array; /* keys and leaves are charged as those of an index scan with an array */
 } HmLookupWork;
 
@@ -334,8 +335,8 @@ extern bool hm_may_fail(Node *expr, bool evaluate_constants);
 extern void hm_rewrite_scalar_subselects(Query *query, bool is_cursor);
 
 /*
- * What stands for a scalar sub-select of a query, if it returns the latest row of a key and can be a
- * left join, which is added on top of the query's FROM list; otherwise NULL (latest_subselect.c).
+ * What stands for a scalar sub-select of a query, if it returns the latest row of a key and can be
+ * a left join, which is added on top of the query's FROM list; otherwise NULL (latest_subselect.c).
  */
 extern Node *hm_join_latest(Query *query, const Query *select);
 

@@ -57,13 +57,11 @@ hm_join_batch_rows(Size key_size, Size width, bool index_only)
  * for later batches.
  */
 static void
-make_room(LookupNode *lookup)
+make_room(LookupNode *lookup, Size room)
 {
 	LookupBatch *batch = &lookup->batch;
 	MemoryContext context = lookup->node.css.ss.ps.state->es_query_cxt;
-	Size room = (Size) batch->room * ROOM_GROWTH;
 
-	room = Max(MIN_ROOM, Min(room, lookup->max_limit));
 	hm_kept_make_room(&batch->rows, (uint32) room);
 	if (lookup->one_match || lookup->keeps_unmatched)
 		batch->matched = hm_resize_large(context, batch->matched, room);
@@ -79,6 +77,13 @@ make_room(LookupNode *lookup)
 	if (batch->all.rows != NULL)
 		batch->all.rows = batch->all_rows;
 	batch->room = (uint32) room;
+}
+
+void
+hm_rows_make_room(LookupNode *lookup, uint32 rows)
+{
+	if (rows > lookup->batch.room)
+		make_room(lookup, rows);
 }
 
 /* ----------------------------------------------------------------
@@ -114,7 +119,7 @@ add_row(LookupNode *lookup, TupleTableSlot *outer)
 	bool found;
 
 	if (batch->count == batch->room)
-		make_room(lookup);
+		make_room(lookup, Max(MIN_ROOM, Min((Size) batch->room * ROOM_GROWTH, lookup->max_limit)));
 	if (lookup->plain_key)
 		found = hm_plain_key(lookup, outer, &low);
 	else
@@ -159,18 +164,12 @@ grow(LookupNode *lookup)
 	lookup->limit = (uint32) Min((uint64) lookup->limit * FIRST_ROWS_GROWTH, lookup->max_limit);
 }
 
-static void
-fill(LookupNode *lookup)
+void
+hm_rows_read(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
 	Size memory = hm_fetch_leaves_memory(lookup->plan.index_only);
 
-	if (lookup->node.shared != NULL && !lookup->plan.first_rows)
-	{
-		Plan *outer = linitial(((CustomScan *) lookup->node.css.ss.ps.plan)->custom_plans);
-
-		lookup->limit = hm_node_reserve_rows(&lookup->node, outer->plan_rows, lookup->max_limit);
-	}
 	while (may_add_row(lookup, memory))
 	{
 		TupleTableSlot *outer;
@@ -185,6 +184,18 @@ fill(LookupNode *lookup)
 		}
 		add_row(lookup, outer);
 	}
+}
+
+static void
+fill(LookupNode *lookup)
+{
+	if (lookup->node.shared != NULL && !lookup->plan.first_rows)
+	{
+		Plan *outer = linitial(((CustomScan *) lookup->node.css.ss.ps.plan)->custom_plans);
+
+		lookup->limit = hm_node_reserve_rows(&lookup->node, outer->plan_rows, lookup->max_limit);
+	}
+	hm_rows_read(lookup);
 	grow(lookup);
 }
 

@@ -7,9 +7,9 @@
  * there are enough, or the range or the leaf is at its end.  Ranges that go on beyond the leaf are
  * read on its siblings next, before the walk goes on.
  *
- * A left sibling is read if its right link leads to where the walk comes from: then nothing is between
- * them.  What moves between two visits moves right, to where it has been read already, and what
- * comes in between is too new for the snapshot.  If a sibling has been split or deleted, the
+ * A left sibling is read if its right link leads to where the walk comes from: then nothing is
+ * between them.  What moves between two visits moves right, to where it has been read already, and
+ * what comes in between is too new for the snapshot.  If a sibling has been split or deleted, the
  * ranges stay incomplete.
  */
 #include "postgres.h"
@@ -260,7 +260,7 @@ typedef struct Preview
 	int high;
 } Preview;
 
-/* The line pointer of the entry in the middle of them; and the entry, as far as it is on the page. */
+/* The line pointer of the entry in the middle; and the entry, as far as it is on the page. */
 static const ItemIdData *
 middle_pointer(const Preview *leaf)
 {
@@ -319,9 +319,10 @@ halve(const EndSearch *search, Preview *leaf)
 }
 
 /*
- * Take the steps of binary searches in some leaves of a route in turns, so that they wait for memory
- * together.  The pages are neither pinned nor locked, so what is read of them here only decides what
- * the cache is asked for, and is a guess where the first probe of a leaf ends; 0 if there is none.
+ * Take the steps of binary searches in some leaves of a route in turns, so that they wait for
+ * memory together.  The pages are neither pinned nor locked, so what is read of them here only
+ * decides what the cache is asked for, and is a guess where the first probe of a leaf ends; 0 if
+ * there is none.
  */
 static void
 preview_leaves(const EndSearch *search, const HmBtreeRoute *route, int from, OffsetNumber *guesses)

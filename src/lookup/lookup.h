@@ -396,4 +396,11 @@ hm_ns_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
 }
 
+/*
+ * The order of keys: order[i] becomes the number of the key that is the i-th.  The second function
+ * is for keys of 16 bytes (key_order.c).  Takes temporary memory of 40 bytes a key at most.
+ */
+extern void hm_order_keys(const void *keys, uint32 n, uint32 *order);
+extern void hm_order_keys_128(const void *keys, uint32 n, uint32 *order);
+
 #endif /* HARMONIA_LOOKUP_H */

@@ -11,6 +11,7 @@
 
 #if HM_KEYS != 64
 #define hm_route_make HT_KEYED(hm_route_make)
+#define hm_order_keys HT_KEYED(hm_order_keys)
 #define hm_walk_look_ahead HT_KEYED(hm_walk_look_ahead)
 #define hm_walk_answer HT_KEYED(hm_walk_answer)
 #define hm_walk_methods HT_KEYED(hm_walk_methods)

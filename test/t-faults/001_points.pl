@@ -58,6 +58,10 @@ my %loads = (
 		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
 		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
 	},
+	shared_rows => {
+		load => 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_nestloop = off; SET min_parallel_table_scan_size = 0;'
+		  . ' SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SELECT count(*) FROM t a JOIN t b ON b.k = a.k;'
+	},
 	# A lookup finds dead rows.
 	hints => {
 		prepare => "DELETE FROM t WHERE k % 5 = 0;",
@@ -178,6 +182,9 @@ my @points = (
 	[ scan_descended => 'scan' ],
 	[ scan_leaf_read => 'scan' ],
 	[ scan_leaf_left => 'scan' ],
+	[ shared_rows_read => 'shared_rows' ],
+	[ shared_rows_dividing => 'shared_rows' ],
+	[ shared_rows_copying => 'shared_rows' ],
 	[ lookup_planned => 'lookup' ],
 	[ lookup_going_right => 'btree_lookup' ],
 	[ visibility_gate_entered => 'lookup' ],
