@@ -5,11 +5,12 @@
 #
 # usage: bench/btree.sh [SECTION...]
 #
-#   few many order changes      default: all of them
+#   few many order changes latest      default: all of them
 #
 # "many" looks up a twentieth as many keys as the table has rows; "few" one to a thousand, 100 times each.
 # "order" returns the rows of such a join, or the first of them, in the order of its outer side; "changes"
-# changes or locks a tenth of the rows of a table a twentieth as large, and rolls that back.
+# changes or locks a tenth of the rows of a table a twentieth as large, and rolls that back.  "latest" has a
+# table of readings of its own, 200 of each device, in the order of time.
 #
 # Environment: ROWS (20000000), RUNS (3), and the variables of bench/common.sh.  Takes 5 GB of memory and 10 GB
 # of disk space with 20 million rows.
@@ -151,10 +152,40 @@ section_changes() {
 	done < <(changes)
 }
 
+# The statements of "latest".
+latest() {
+	cat <<-'END'
+		latest of all devices|SELECT count(*), sum(value) FROM devices d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.id ORDER BY at DESC LIMIT 1) s ON true
+		latest of a tenth|SELECT count(*), sum(value) FROM devices d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.id ORDER BY at DESC LIMIT 1) s ON true WHERE d.id % 10 = 0
+		as of a time|SELECT count(*), sum(value) FROM trades d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.device AND r.at <= d.at ORDER BY at DESC LIMIT 1) s ON true
+		top 10 of a hundredth|SELECT count(*), sum(value) FROM devices d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.id ORDER BY at DESC LIMIT 10) s ON true WHERE d.id % 100 = 0
+		max of all devices|SELECT count(*), max(m) FROM (SELECT (SELECT max(at) FROM readings r WHERE r.device = d.id) AS m FROM devices d) s
+		latest of a kind|SELECT count(*), sum(value) FROM devices d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.id AND kind = 3 ORDER BY at DESC LIMIT 1) s ON true
+		first 10 rows|SELECT count(*), sum(value) FROM (SELECT value FROM devices d JOIN LATERAL (SELECT value FROM readings r WHERE r.device = d.id ORDER BY at DESC LIMIT 1) s ON true LIMIT 10) q
+	END
+}
+
+section_latest() {
+	local name statement
+	sql -v rows="$rows" <<-'END'
+		CREATE TABLE readings AS SELECT (i * 7919 % (:rows / 200))::int AS device, '2026-01-01'::timestamptz + i * interval '10 ms' AS at,
+			(i % 1000)::float8 AS value, (i % 7)::int AS kind FROM generate_series(0::bigint, :rows - 1) i;
+		CREATE INDEX ON readings (device, at);
+		CREATE TABLE devices AS SELECT i AS id FROM generate_series(0, :rows / 200 - 1) i ORDER BY random();
+		CREATE TABLE trades AS SELECT (random() * (:rows / 200 - 1))::int AS device, '2026-01-01'::timestamptz + random() * :rows * interval '10 ms' AS at
+			FROM generate_series(1, :rows / 200) i;
+		VACUUM ANALYZE readings, devices, trades;
+		CHECKPOINT;
+	END
+	while IFS='|' read -r name statement; do
+		compare latest "$name" "$statement"
+	done < <(latest)
+}
+
 start_server "$((rows / 5000 + 200))" -c session_preload_libraries=harmonia
 load
 open_system PostgreSQL harmonia.enable_lookup_join harmonia.enable_lookup_scan harmonia.enable_lookup_aggregate
 open_system lookups
-run_sections few order changes many -- "$@"
+run_sections few order changes latest many -- "$@"
 close_session PostgreSQL
 close_session lookups

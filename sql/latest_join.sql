@@ -72,13 +72,44 @@ SELECT * FROM ask(
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1) s ON true LIMIT 100',
 	'SELECT f.n, s.* FROM few f CROSS JOIN LATERAL (SELECT o.n, r.v FROM o LEFT JOIN LATERAL (SELECT v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1) r ON true WHERE o.s > f.s OFFSET 0) s',
 	'SELECT u.n, s.v FROM (SELECT n, k FROM o UNION ALL SELECT n, k + 1 FROM o) u LEFT JOIN LATERAL (SELECT v FROM t WHERE t.k = u.k ORDER BY at DESC LIMIT 1) s ON true');
+-- With conditions on other columns, dead rows, and many rows of a key
+SELECT * FROM ask(
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.v > 50 ORDER BY at DESC LIMIT 1) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.v > o.s ORDER BY at DESC LIMIT 3) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.v % 100 = 77 ORDER BY at LIMIT 2) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.at < o.at + interval ''1 day'' ORDER BY at DESC LIMIT 1) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.at > o.at AND t.at <= o.at + interval ''10 days'' ORDER BY at DESC LIMIT 1) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT seq, v FROM t WHERE t.b = o.b AND t.seq >= o.s AND t.seq < o.n ORDER BY seq LIMIT 1) s ON true',
+	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.at IS NOT NULL ORDER BY at DESC LIMIT 1) s ON true',
+	'SELECT o.n, s.at FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 50) s ON true',
+	'SELECT o.n, s.at FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at LIMIT 20) s ON s.v > o.s');
+-- Scalar sub-selects
+SELECT * FROM plan('SELECT o.n, (SELECT max(at) FROM t WHERE t.k = o.k) FROM o');
+SELECT * FROM ask(
+	'SELECT o.n, (SELECT max(at) FROM t WHERE t.k = o.k) FROM o',
+	'SELECT o.n, (SELECT min(at) FROM t WHERE t.k = o.k) FROM o',
+	'SELECT o.n, (SELECT max(seq) FROM t WHERE t.b = o.b), (SELECT min(seq) FROM t WHERE t.b = o.b AND seq > o.s) FROM o',
+	'SELECT o.n, (SELECT max(at) FROM t WHERE t.k = o.k AND t.at < o.at) FROM o',
+	'SELECT o.n, (SELECT max(at) FROM t WHERE t.k = o.k AND t.v > 90) FROM o',
+	'SELECT o.n, (SELECT id FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1) FROM o',
+	'SELECT o.n, (SELECT at FROM t WHERE t.k = o.k ORDER BY at LIMIT 1) FROM o',
+	'SELECT o.n FROM o WHERE (SELECT max(at) FROM t WHERE t.k = o.k) > ''2026-01-25''',
+	'SELECT count(*), (SELECT max(at) FROM t WHERE t.k = o.k) AS m FROM o GROUP BY 2 ORDER BY 2',
+	'SELECT sum((SELECT max(seq) FROM t WHERE t.b = o.b)) FROM o',
+	'SELECT o.n, coalesce((SELECT max(at) FROM t WHERE t.k = o.k), o.at) FROM o ORDER BY 2, 1',
+	'SELECT s.n, s.m FROM (SELECT n, (SELECT max(at) FROM t WHERE t.k = o.k) AS m FROM o) s WHERE s.m IS NOT NULL');
+-- Not these: the first rows, no order, an error, no key, an aggregate's own conditions
+SELECT * FROM ask(
+	'SELECT o.n, (SELECT max(at) FROM t WHERE t.k = o.k) FROM o LIMIT 10',
+	'SELECT o.n, (SELECT max(v) FROM t WHERE t.k = o.k) FROM o',
+	'SELECT o.n, (SELECT v FROM t WHERE t.k = o.k ORDER BY at DESC NULLS LAST LIMIT 1) FROM o WHERE o.k < 0',
+	'SELECT o.n, (SELECT 7 / (v + 1) FROM t WHERE t.k = o.k AND t.v >= 0 ORDER BY at DESC LIMIT 1) FROM o WHERE o.k < 20',
+	'SELECT o.n, (SELECT max(at) FROM t WHERE t.k > o.k) FROM o WHERE o.n < 5',
+	'SELECT o.n, (SELECT max(at) FILTER (WHERE t.v > 50) FROM t WHERE t.k = o.k) FROM o');
 -- Not these
 SELECT * FROM ask(
 	'SELECT f.n, s.* FROM few f JOIN LATERAL (SELECT at, v FROM t WHERE t.k = f.k ORDER BY at DESC LIMIT 1) s ON true',
-	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 50) s ON true',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1 OFFSET 1) s ON true',
-	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.v > 50 ORDER BY at DESC LIMIT 1) s ON true',
-	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND t.at < o.at + interval ''1 day'' ORDER BY at DESC LIMIT 1) s ON true',
 	'SELECT o.n, s.* FROM o JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k ORDER BY at DESC LIMIT 1) s ON true WHERE now() > ''2000-01-01''',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.k = o.k AND now() > ''2000-01-01'' ORDER BY at DESC LIMIT 1) s ON true',
 	'SELECT o.n, s.* FROM o LEFT JOIN LATERAL (SELECT at, v FROM t WHERE t.name = o.name ORDER BY at DESC LIMIT 1) s ON true');

@@ -702,9 +702,11 @@ typedef RangeTblEntry HmPermissions;
 #endif
 
 /*
- * 18 has the expressions of GROUP BY in the range table, and columns that are computed when read.
+ * 18 has the expressions of GROUP BY in the range table, and columns that are computed when read;
+ * and the direction of an order in its clause.
  */
 #if PG_VERSION_NUM >= 180000
+#define hm_set_reverse_sort(clause, reverse) ((clause)->reverse_sort = (reverse))
 #define hm_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)
 #define hm_has_virtual_columns(table) \
 	(RelationGetDescr(table)->constr != NULL && \
@@ -712,6 +714,7 @@ typedef RangeTblEntry HmPermissions;
 #else
 #define hm_group_exprs(rte) ((List **) ((void) (rte), NULL))
 #define hm_has_virtual_columns(table) false
+#define hm_set_reverse_sort(clause, reverse) ((void) (clause), (void) (reverse))
 #endif
 
 /* 18 renamed what verifies a page that was read, and has it tell whether the checksum was wrong. */

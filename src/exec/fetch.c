@@ -252,6 +252,17 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 }
 
 void
+hm_fetch_start_hits(HmFetch *fetch, const HmHit *hits, uint32 count)
+{
+	Assert(!fetch->index_only && !fetch->compare_always);
+	drop_run(fetch);
+	hm_portion_drop(fetch);
+	fetch->done = NULL;
+	fetch->finished = true;
+	hm_portion_take(fetch, hits, count);
+}
+
+void
 hm_fetch_stop(HmFetch *fetch)
 {
 	hm_fetch_give_hints(fetch);

@@ -201,6 +201,9 @@ extern bool hm_portion_read(HmFetch *fetch);
 
 extern void hm_portion_drop(HmFetch *fetch);
 
+/* Make a portion of hits that are given, as hm_fetch_start_hits(). */
+extern void hm_portion_take(HmFetch *fetch, const HmHit *hits, uint32 count);
+
 /* Give hints for the entries of the dead rows that were noted. */
 extern void hm_fetch_give_hints(HmFetch *fetch);
 

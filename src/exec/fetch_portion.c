@@ -117,10 +117,9 @@ asks_for_keys(const HmFetch *fetch)
 }
 
 static void
-make_portion_room(HmFetch *fetch)
+make_portion_room(HmFetch *fetch, uint32 room)
 {
 	MemoryContext context = GetMemoryChunkContext(fetch);
-	uint32 room = portion_room(fetch);
 
 	if (room != fetch->room)
 	{
@@ -317,7 +316,7 @@ hm_portion_read(HmFetch *fetch)
 	fetch->tally.count = 0;
 	do
 	{
-		make_portion_room(fetch);
+		make_portion_room(fetch, portion_room(fetch));
 		fetch->visible = 0;
 		fetch->compare_keys = fetch->compare_always;
 		HM_FAULT(lookup_portion);
@@ -338,4 +337,17 @@ hm_portion_read(HmFetch *fetch)
 	fetch->dead_left = Max(HM_DEAD_ROWS / 2, fetch->count / HM_HITS_OF_DEAD_ROW);
 	hm_heap_start(fetch);
 	return fetch->count > 0 || fetch->tally.count > 0;
+}
+
+void
+hm_portion_take(HmFetch *fetch, const HmHit *hits, uint32 count)
+{
+	make_portion_room(fetch, Max(count, fetch->room));
+	memcpy(fetch->hits, hits, count * sizeof(HmHit));
+	fetch->count = count;
+	fetch->visible = fetch->next = fetch->skipped = 0;
+	fetch->compare = false;
+	sort_hits(fetch);
+	fetch->dead_left = 0;
+	hm_heap_start(fetch);
 }

@@ -3,18 +3,15 @@
  *		Paths for latest joins: LATERAL (SELECT ... WHERE t.k = o.k ORDER BY t.at DESC LIMIT n).
  *
  * PostgreSQL plans these as a nested loop whose inner side is an index scan that stops after a few
- * rows.  A latest join is this nested loop with two nodes put in:
+ * rows.  A latest join is a node above this nested loop, which is executed in its place:
  *
- *		HarmoniaLatestJoin
- *		  Nested Loop
- *			HarmoniaLatestRows			reads a batch of outer rows, and looks up the entries that
- *			  the outer side			the scan will want for each
+ *		HarmoniaLatestJoin			looks up what the index scan will return, for a batch of
+ *		  Nested Loop				outer rows at a time
+ *			the outer side
  *			Limit, Subquery Scan
- *			  HarmoniaLatestScan		returns the rows of these entries
- *				Index Scan				is executed where they are not enough
+ *			  Index Scan			is executed where that was not all
  *
- * So conditions, expressions, outer joins and limits are PostgreSQL's business, and rows keep the
- * outer side's order.
+ * Conditions, expressions and outer joins are the loop's own, and rows keep the outer side's order.
  */
 #include "postgres.h"
 
@@ -22,7 +19,9 @@
 #include "catalog/pg_am.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "utils/lsyscache.h"
@@ -31,22 +30,31 @@
 #include "compat.h"
 #include "exec/latest.h"
 
-/* What a latest join takes of the time of a nested loop. */
-#define LOOPS_SHARE 0.5
-
-/* With fewer outer rows a nested loop takes no longer. */
+/*
+ * What a latest join takes of the time of a nested loop for each entry; but with so few outer rows
+ * a nested loop takes no longer.
+ */
+#define LOOPS_SHARE 0.3
 #define LEAST_ROWS 100
 
-/* If more rows are wanted for each outer row, most of the time goes to fetch these. */
-#define MOST_LATEST 4
+/*
+ * The first batch, which is looked up before the first row is returned: where the first rows are
+ * wanted, and where all are.
+ */
+#define FIRST_ROWS 64
+#define LEAST_BATCH 1024
+
+/* How many rows may be wanted of each range, and how many entries that may take. */
+#define MOST_LATEST 1000
+#define MOST_ENTRIES 2000
 
 /* A nested loop for a latest join, as copies of PostgreSQL's paths. */
 typedef struct LatestPath
 {
 	NestPath *loop;
 	IndexPath *scan;
-	List *keys; /* integers, as LatestKeys */
-	int rows;
+	double batch;  /* rows of the first batch */
+	List *private; /* custom_private */
 } LatestPath;
 
 static Plan *plan_latest_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
@@ -62,34 +70,15 @@ static const CustomPathMethods path_methods = {
  * ----------------------------------------------------------------
  */
 
-/* Whether a parameter of a sub-select is a column of the outer side. */
-static bool
-is_outer_column(const RelOptInfo *inner, const RelOptInfo *outer, const Param *param)
-{
-	ListCell *cell;
-
-	foreach (cell, inner->subplan_params)
-	{
-		const PlannerParamItem *item = lfirst_node(PlannerParamItem, cell);
-
-		if (item->paramId == param->paramid)
-			return IsA(item->item, Var) &&
-				   bms_is_member(((const Var *) item->item)->varno, outer->relids);
-	}
-	return false;
-}
-
 /*
- * The comparison of a column of a scan's index with a column of the outer side that a condition
- * makes.  Both have the same type.  Returns false if it is none.
+ * The comparison of a column of a scan's index with a value of its type that a condition makes.
+ * Returns false if it is none.
  */
 static bool
-get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inner,
-		const RelOptInfo *outer, LatestKey *key)
+get_key(const IndexPath *scan, const IndexClause *clause, LatestKey *key)
 {
 	const IndexOptInfo *index = scan->indexinfo;
 	OpExpr *operation;
-	Param *param;
 	Oid left, right;
 
 	if (clause->lossy || list_length(clause->indexquals) != 1)
@@ -97,82 +86,150 @@ get_key(const IndexPath *scan, const IndexClause *clause, const RelOptInfo *inne
 	operation = (OpExpr *) linitial_node(RestrictInfo, clause->indexquals)->clause;
 	if (!IsA(operation, OpExpr) || list_length(operation->args) != 2)
 		return false;
-	param = lsecond(operation->args);
-	if (!IsA(param, Param) || param->paramkind != PARAM_EXEC ||
-		!is_outer_column(inner, outer, param))
-		return false;
 	key->column = clause->indexcol;
-	key->param = param->paramid;
 	get_op_opfamily_properties(operation->opno, index->opfamily[key->column], false, &key->strategy,
 							   &left, &right);
-	return left == right && param->paramtype == index->opcintype[key->column];
+	return left == right && exprType(lsecond(operation->args)) == index->opcintype[key->column];
+}
+
+/*
+ * Add the keys that conditions on a column of a scan's index make: the first one of equality, or
+ * all others.  Returns whether there are such.
+ */
+static bool
+add_keys(const IndexPath *scan, int column, bool equality, List **keys, List **clauses)
+{
+	int before = list_length(*keys);
+	int number = 0; /* of a clause's first condition */
+	ListCell *cell;
+
+	foreach (cell, scan->indexclauses)
+	{
+		IndexClause *clause = lfirst_node(IndexClause, cell);
+		LatestKey key = {.number = number};
+
+		number += list_length(clause->indexquals);
+		if (clause->indexcol != column || !get_key(scan, clause, &key) ||
+			(key.strategy == BTEqualStrategyNumber) != equality)
+			continue;
+		*keys = list_concat(*keys, list_make3_int(key.column, key.strategy, key.number));
+		*clauses = lappend(*clauses, clause->rinfo);
+		if (equality)
+			return true;
+	}
+	return list_length(*keys) > before;
 }
 
 /*
  * The keys of a scan: for as many of the first columns as are compared for equality, and for the
- * next one.  NIL if there are none, or if there are other conditions: each entry that does not
- * satisfy them would be looked up in vain.
+ * next one.  NIL if there are none.  *clauses are those that make keys.
  */
 static List *
-get_keys(const IndexPath *scan, const RelOptInfo *inner, const RelOptInfo *outer)
+get_keys(const IndexPath *scan, List **clauses)
 {
 	const IndexOptInfo *index = scan->indexinfo;
 	int columns = hm_btree_columns(index->opfamily, index->opcintype, index->nkeycolumns);
 	List *keys = NIL;
-	bool equal = true;
+	int column = 0;
 
-	for (int i = 0; equal && i < columns; i++)
-	{
-		ListCell *cell;
-
-		equal = false;
-		foreach (cell, scan->indexclauses)
-		{
-			LatestKey key;
-
-			if (!get_key(scan, lfirst_node(IndexClause, cell), inner, outer, &key) ||
-				key.column != i || equal || (i == 0 && key.strategy != BTEqualStrategyNumber))
-				continue;
-			keys = list_concat(keys, list_make3_int(key.column, key.strategy, key.param));
-			equal = key.strategy == BTEqualStrategyNumber;
-		}
-	}
-	if (list_length(keys) != 3 * list_length(scan->indexclauses) ||
-		list_length(scan->indexclauses) != list_length(index->rel->baserestrictinfo))
-		return NIL;
+	*clauses = NIL;
+	while (column < columns && add_keys(scan, column, true, &keys, clauses))
+		column++;
+	if (column > 0 && column < columns)
+		(void) add_keys(scan, column, false, &keys, clauses);
 	return keys;
+}
+
+/* Whether some clause is a one-time filter: a node above the scan or the loop would evaluate it. */
+static bool
+has_one_time_filter(const List *clauses)
+{
+	ListCell *cell;
+
+	foreach (cell, clauses)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether an index scan has conditions that make no keys, but for IS NOT NULL.  It may begin where
+ * these say, or end there: lookups would read what is left out in vain.
+ */
+static bool
+has_other_bounds(const IndexPath *scan, const List *key_clauses)
+{
+	ListCell *cell;
+
+	foreach (cell, scan->indexclauses)
+	{
+		const RestrictInfo *clause = lfirst_node(IndexClause, cell)->rinfo;
+
+		if (!list_member_ptr(key_clauses, clause) &&
+			!(IsA(clause->clause, NullTest) &&
+			  ((const NullTest *) clause->clause)->nulltesttype == IS_NOT_NULL))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * How many entries of a range a scan reads for so many rows: those that do not satisfy the
+ * conditions that make no keys are read in vain.  0 if they are too many.
+ */
+static int
+entries_wanted(PlannerInfo *root, const IndexPath *scan, const List *key_clauses, int rows)
+{
+	List *others = NIL;
+	double entries;
+	ListCell *cell;
+
+	if (has_one_time_filter(scan->indexinfo->rel->baserestrictinfo) ||
+		has_other_bounds(scan, key_clauses))
+		return 0;
+	foreach (cell, scan->indexinfo->rel->baserestrictinfo)
+	{
+		RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
+
+		if (!list_member_ptr(key_clauses, clause))
+			others = lappend(others, clause);
+	}
+	entries = rows / clauselist_selectivity(root, others, 0, JOIN_INNER, NULL);
+	return entries > MOST_ENTRIES ? 0 : (int) entries + 1;
 }
 
 #define COPY_PATH(type, path) ((type *) memcpy(palloc(sizeof(type)), (path), sizeof(type)))
 
 /*
- * Copy the paths from a sub-select to an index scan, which is returned.  NULL if there are others
- * between them.  The scan reads rows, whether or not the index has all that is wanted.
+ * Copy the paths from a sub-select to an index scan below a limit.  Returns the scan; NULL if there
+ * are other steps.  The scan reads rows, whether or not the index has all that is wanted.
  */
 static IndexPath *
 copy_paths(Path **path)
 {
 	IndexPath *scan;
 
-	switch (nodeTag(*path))
+	*path = (Path *) COPY_PATH(SubqueryScanPath, *path);
+	path = &((SubqueryScanPath *) *path)->subpath;
+	if (!IsA(*path, LimitPath))
+		return NULL;
+	*path = (Path *) COPY_PATH(LimitPath, *path);
+	path = &((LimitPath *) *path)->subpath;
+	if (IsA(*path, ProjectionPath))
 	{
-		case T_SubqueryScanPath:
-			*path = (Path *) COPY_PATH(SubqueryScanPath, *path);
-			return copy_paths(&((SubqueryScanPath *) *path)->subpath);
-		case T_LimitPath:
-			*path = (Path *) COPY_PATH(LimitPath, *path);
-			return copy_paths(&((LimitPath *) *path)->subpath);
-		case T_ProjectionPath:
-			*path = (Path *) COPY_PATH(ProjectionPath, *path);
-			return copy_paths(&((ProjectionPath *) *path)->subpath);
-		case T_IndexPath:
-			*path = (Path *) COPY_PATH(IndexPath, *path);
-			scan = (IndexPath *) *path;
-			scan->path.pathtype = T_IndexScan;
-			return scan;
-		default:
+		if (!((ProjectionPath *) *path)->dummypp)
 			return NULL;
+		*path = (Path *) COPY_PATH(ProjectionPath, *path);
+		path = &((ProjectionPath *) *path)->subpath;
 	}
+	if (!IsA(*path, IndexPath))
+		return NULL;
+	*path = (Path *) COPY_PATH(IndexPath, *path);
+	scan = (IndexPath *) *path;
+	scan->path.pathtype = T_IndexScan;
+	return scan;
 }
 
 /* Whether lookups find the ends of ranges in an index. */
@@ -196,82 +253,112 @@ rows_wanted(const Query *select)
 	return (int) DatumGetInt64(limit->constvalue);
 }
 
-/* Whether a join has a one-time filter: a node above the nested loop would evaluate it. */
-static bool
-has_one_time_filter(const NestPath *loop)
+/*
+ * Make a latest join's paths of a nested loop whose inner side is a sub-select.  NULL if that
+ * cannot be.
+ */
+static LatestPath *
+make_latest(PlannerInfo *root, NestPath *loop, SubqueryScanPath *select, RelOptInfo *inner,
+			RelOptInfo *outer)
 {
-	ListCell *cell;
+	LatestPath *result = palloc(sizeof(LatestPath));
+	int rows = rows_wanted(inner->subroot->parse);
+	List *clauses, *keys;
+	int entries;
 
-	foreach (cell, loop->jpath.joinrestrictinfo)
-	{
-		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
-			return true;
-	}
-	return false;
+	result->loop = COPY_PATH(NestPath, loop);
+	result->loop->jpath.innerjoinpath = &select->path;
+	result->scan = copy_paths(&result->loop->jpath.innerjoinpath);
+	if (has_one_time_filter(loop->jpath.joinrestrictinfo) ||
+		has_one_time_filter(inner->baserestrictinfo) || rows == 0 || result->scan == NULL ||
+		!has_ends(result->scan->indexinfo) || result->scan->indexorderbys != NIL)
+		return NULL;
+	keys = get_keys(result->scan, &clauses);
+	entries = entries_wanted(inner->subroot, result->scan, clauses, rows);
+	if (keys == NIL || entries == 0)
+		return NULL;
+	result->batch = hm_wants_first_rows(root) || hm_wants_first_in_order(root) ?
+						FIRST_ROWS :
+						Min(Max(2 * outer->rows, LEAST_BATCH), LATEST_LARGEST_BATCH);
+	result->private = list_make5_int((int) result->scan->indexinfo->indexoid,
+									 ScanDirectionIsBackward(result->scan->indexscandir), rows,
+									 entries, (int) result->batch);
+	result->private = list_concat(result->private, keys);
+	return result;
 }
 
 /* The nested loop of a join, of those that PostgreSQL has offered, that becomes a latest join. */
 static LatestPath *
-find_loop(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
+find_loop(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 {
 	ListCell *cell;
 
 	foreach (cell, joinrel->pathlist)
 	{
 		NestPath *loop = lfirst(cell);
-		LatestPath *result;
+		Path *select;
 
 		if (!IsA(loop, NestPath) || loop->jpath.outerjoinpath->parent != outer ||
-			loop->jpath.innerjoinpath->parent != inner || loop->jpath.path.param_info != NULL ||
-			!IsA(loop->jpath.innerjoinpath, SubqueryScanPath))
+			loop->jpath.innerjoinpath->parent != inner || loop->jpath.path.param_info != NULL)
 			continue;
-		result = palloc(sizeof(LatestPath));
-		result->loop = COPY_PATH(NestPath, loop);
-		result->rows = rows_wanted(inner->subroot->parse);
-		result->scan = copy_paths(&result->loop->jpath.innerjoinpath);
-		if (has_one_time_filter(loop) || result->rows == 0 || result->scan == NULL ||
-			!has_ends(result->scan->indexinfo) || result->scan->indexorderbys != NIL)
-			return NULL;
-		result->keys = get_keys(result->scan, inner, outer);
-		return result->keys == NIL ? NULL : result;
+		select = loop->jpath.innerjoinpath;
+		if (IsA(select, MemoizePath))
+			select = ((MemoizePath *) select)->subpath;
+		if (IsA(select, SubqueryScanPath))
+			return make_latest(root, loop, (SubqueryScanPath *) select, inner, outer);
 	}
 	return NULL;
+}
+
+/* Charge for a latest join, from what its nested loop is charged for. */
+static void
+set_costs(Path *path, const LatestPath *latest)
+{
+	const JoinPath *loop = &latest->loop->jpath;
+	const Path *outer = loop->outerjoinpath;
+	double rows = outer->rows;
+	Cost loops = loop->innerjoinpath->total_cost * rows * LOOPS_SHARE;
+
+	path->total_cost = outer->total_cost + loops + loop->path.rows * cpu_tuple_cost;
+	path->startup_cost = outer->startup_cost +
+						 (path->total_cost - outer->startup_cost) * Min(1.0, latest->batch / rows);
+}
+
+/* Whether a join may be a latest join: of a sub-select that depends on the outer side. */
+static bool
+is_candidate(const PlannerInfo *root, const RelOptInfo *joinrel, const RelOptInfo *inner,
+			 JoinType type)
+{
+	return (type == JOIN_INNER || type == JOIN_LEFT) && inner->rtekind == RTE_SUBQUERY &&
+		   inner->subroot != NULL && !bms_is_empty(inner->lateral_relids) &&
+		   !inner->subroot->parse->hasSubLinks &&
+		   !contain_volatile_functions((Node *) inner->subroot->parse) && root->rowMarks == NIL &&
+		   root->parse->commandType == CMD_SELECT && bms_is_empty(joinrel->lateral_relids) &&
+		   !hm_is_grouped(joinrel) && !hm_old_snapshots_possible();
 }
 
 void
 hm_latest_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 					 JoinType type)
 {
-	LatestPath *latest;
+	LatestPath *latest =
+		is_candidate(root, joinrel, inner, type) ? find_loop(root, joinrel, outer, inner) : NULL;
 	CustomPath *path;
-	const Path *loop;
-	const Path *rows;
 
-	if ((type != JOIN_INNER && type != JOIN_LEFT) || inner->rtekind != RTE_SUBQUERY ||
-		inner->subroot == NULL || bms_is_empty(inner->lateral_relids) || root->rowMarks != NIL ||
-		root->parse->commandType != CMD_SELECT || !bms_is_empty(joinrel->lateral_relids) ||
-		hm_is_grouped(joinrel) || hm_old_snapshots_possible())
-		return;
-	latest = find_loop(joinrel, outer, inner);
-	if (latest == NULL)
-		return;
-	loop = &latest->loop->jpath.path;
-	rows = latest->loop->jpath.outerjoinpath;
-	if (rows->rows < LEAST_ROWS)
+	if (latest == NULL || latest->loop->jpath.outerjoinpath->rows < LEAST_ROWS)
 		return;
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
 	path->path.pathtarget = joinrel->reltarget;
-	path->path.rows = loop->rows;
-	path->path.pathkeys = loop->pathkeys;
-	path->path.startup_cost = loop->startup_cost;
-	path->path.total_cost = rows->total_cost + (loop->total_cost - rows->total_cost) * LOOPS_SHARE;
-	hm_inherit_disabled_nodes(&path->path, loop);
+	path->path.rows = latest->loop->jpath.path.rows;
+	path->path.pathkeys = latest->loop->jpath.path.pathkeys;
+	set_costs(&path->path, latest);
+	hm_inherit_disabled_nodes(&path->path, &latest->loop->jpath.path);
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
 	path->custom_paths = list_make1(latest->loop);
-	path->custom_private = list_make1(latest);
+	path->custom_private = list_make1(latest->private);
 	add_path(joinrel, &path->path);
 }
 
@@ -280,57 +367,17 @@ hm_latest_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, 
  * ----------------------------------------------------------------
  */
 
-/* Put a node above a plan, which has its costs. */
-static CustomScan *
-put_above(Plan *plan, const CustomScanMethods *methods)
-{
-	CustomScan *node = makeNode(CustomScan);
-
-	node->scan.plan.targetlist = copyObject(plan->targetlist);
-	node->scan.plan.startup_cost = plan->startup_cost;
-	node->scan.plan.total_cost = plan->total_cost;
-	node->scan.plan.plan_rows = plan->plan_rows;
-	node->scan.plan.plan_width = plan->plan_width;
-	node->custom_plans = list_make1(plan);
-	node->methods = methods;
-	return node;
-}
-
-/* Put a latest scan above the index scan that a plan has at its end. */
-static void
-put_scan_above(Plan **plan, const LatestPath *latest)
-{
-	while (!IsA(*plan, IndexScan))
-		plan = IsA(*plan, SubqueryScan) ? &((SubqueryScan *) *plan)->subplan : &(*plan)->lefttree;
-	{
-		IndexScan *scan = (IndexScan *) *plan;
-		CustomScan *node = put_above(*plan, &hm_latest_scan_methods);
-
-		node->scan.scanrelid = scan->scan.scanrelid;
-		node->scan.plan.qual =
-			list_concat(copyObject(scan->indexqualorig), copyObject(scan->scan.plan.qual));
-		node->custom_private =
-			list_concat(list_make3_int((int) scan->indexid,
-									   ScanDirectionIsBackward(scan->indexorderdir), latest->rows),
-						latest->keys);
-		*plan = (Plan *) node;
-	}
-}
-
 static Plan *
 plan_latest_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 				 List *children)
 {
-	const LatestPath *latest = linitial(path->custom_private);
+	CustomScan *node = makeNode(CustomScan);
 	NestLoop *loop = linitial_node(NestLoop, children);
-	CustomScan *node;
-	CustomScan *rows = put_above(loop->join.plan.lefttree, &hm_latest_rows_methods);
 
-	rows->custom_scan_tlist = copyObject(rows->scan.plan.targetlist);
-	loop->join.plan.lefttree = (Plan *) rows;
-	put_scan_above(&loop->join.plan.righttree, latest);
-	node = put_above(&loop->join.plan, &hm_latest_join_methods);
-	node->custom_scan_tlist = copyObject(loop->join.plan.targetlist);
 	node->scan.plan.targetlist = tlist;
+	node->custom_scan_tlist = copyObject(loop->join.plan.targetlist);
+	node->custom_plans = children;
+	node->custom_private = linitial(path->custom_private);
+	node->methods = &hm_latest_join_methods;
 	return &node->scan.plan;
 }

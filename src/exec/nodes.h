@@ -135,6 +135,12 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
 						   const HmProbeValues *values);
 
 /*
+ * The same for hits that have been found already, of which the index has the entries: the rows of
+ * these that are visible are the matches.  The number of a hit's probe is for the caller alone.
+ */
+extern void hm_fetch_start_hits(HmFetch *fetch, const HmHit *hits, uint32 count);
+
+/*
  * A run: the next matches of a batch.  A match is a pair of a probe and a tuple that is
  * visible to the snapshot, whose key is one of the probe's.
  *

@@ -315,6 +315,20 @@ extern void hm_rewrite_row_lists(Query *query);
  */
 extern AttrNumber hm_unique_column(const Query *query);
 
+/* Whether a condition fixes a column of an index, counted from 0. */
+extern bool hm_fixes_column(Node *condition, Relation index, int column);
+
+/* The only relation that a query reads, if it is a table whose indexes know all of its rows. */
+extern RangeTblEntry *hm_only_table(const Query *query);
+
+/*
+ * Whether the evaluation of an expression may fail, for some row or other (may_fail.c).  What may
+ * be evaluated before a security barrier does not: leakproof functions.  Neither do comparisons.
+ * If constants are evaluated here, other functions of constants do not, either; those that fail do
+ * so at once, so this is for what is evaluated always.
+ */
+extern bool hm_may_fail(Node *expr, bool evaluate_constants);
+
 /*
  * Whether the evaluation of an expression may fail, for some row or other (may_fail.c).  What may
  * be evaluated before a security barrier does not: leakproof functions.  Neither do comparisons.
@@ -329,6 +343,12 @@ extern bool hm_may_fail(Node *expr, bool evaluate_constants);
  * of a cursor's query are wanted.
  */
 extern void hm_rewrite_scalar_subselects(Query *query, bool is_cursor);
+
+/*
+ * What stands for a scalar sub-select of a query, if it returns the latest row of a key and can be
+ * a left join, which is added on top of the query's FROM list; otherwise NULL (latest_subselect.c).
+ */
+extern Node *hm_join_latest(Query *query, const Query *select);
 
 /*
  * If a relation is a sub-select that returns the distinct values of a column, which is

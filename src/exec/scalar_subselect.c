@@ -218,9 +218,12 @@ rewrite_node(Node *node, void *argument)
 	}
 	if (!rewrite->is_above && IsA(node, SubLink))
 	{
-		Node *joined = hm_join_sublink(&rewrite->joins, (SubLink *) node, rewrite->guards,
-									   rewrite->null_is_false);
+		const SubLink *link = (SubLink *) node;
+		Node *joined =
+			hm_join_sublink(&rewrite->joins, link, rewrite->guards, rewrite->null_is_false);
 
+		if (joined == NULL && link->subLinkType == EXPR_SUBLINK && rewrite->guards == NIL)
+			joined = hm_join_latest(rewrite->query, castNode(Query, link->subselect));
 		if (joined != NULL)
 			return joined;
 	}

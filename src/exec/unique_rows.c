@@ -33,9 +33,8 @@ is_column(Node *expr, AttrNumber column)
 	return IsA(var, Var) && var->varlevelsup == 0 && var->varattno == column;
 }
 
-/* Whether a condition fixes a column of an index, counted from 0. */
-static bool
-fixes_column(Node *condition, Relation index, int column)
+bool
+hm_fixes_column(Node *condition, Relation index, int column)
 {
 	OpExpr *clause = (OpExpr *) condition;
 	AttrNumber attribute = index->rd_index->indkey.values[column];
@@ -86,16 +85,15 @@ fix_index(List *conditions, Relation table, Relation index)
 		ListCell *cell;
 
 		foreach (cell, conditions)
-			fixed |= fixes_column(lfirst(cell), index, i);
+			fixed |= hm_fixes_column(lfirst(cell), index, i);
 		if (!fixed)
 			return false;
 	}
 	return true;
 }
 
-/* The only relation that a query reads, if it is a table whose indexes know all of its rows. */
-static RangeTblEntry *
-only_table(const Query *query)
+RangeTblEntry *
+hm_only_table(const Query *query)
 {
 	RangeTblRef *ref;
 	RangeTblEntry *rte;
@@ -118,7 +116,7 @@ only_table(const Query *query)
 AttrNumber
 hm_unique_column(const Query *query)
 {
-	RangeTblEntry *rte = only_table(query);
+	RangeTblEntry *rte = hm_only_table(query);
 	List *conditions = make_ands_implicit((Expr *) query->jointree->quals);
 	AttrNumber column = 0;
 	Relation table;

@@ -4,12 +4,17 @@
  *
  * The probes are sorted by where the wanted end of their range is, and the leaves that have these
  * ends are visited in order.  On each the entries of its probes are read from that end on, until
- * there are enough, or the range or the leaf is at its end.  A range that goes on beyond its leaf
- * is incomplete then, and the caller has a plain scan read it: to go left is difficult in a btree,
- * and few ranges need it.
+ * there are enough, or the range or the leaf is at its end.  Ranges that go on beyond the leaf are
+ * read on its siblings next, before the walk goes on.
+ *
+ * A left sibling is read if its right link leads to where the walk comes from: then nothing is
+ * between them.  What moves between two visits moves right, to where it has been read already, and
+ * what comes in between is too new for the snapshot.  If a sibling has been split or deleted, the
+ * ranges stay incomplete.
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -18,19 +23,28 @@
 #include "lookup/btree.h"
 
 /*
- * What is prefetched of a leaf, of its lines of HM_LINE_SIZE bytes: the line pointers, and the
- * last line.
+ * What is prefetched of a leaf before it is looked through, of its lines of HM_LINE_SIZE bytes: the
+ * first and the last one.
  */
-#define END_LINES (UINT64CONST(0x0FFF) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
+#define END_LINES (UINT64CONST(1) | UINT64CONST(1) << (BLCKSZ / HM_LINE_SIZE - 1))
+
+/* How many leaves are looked through together. */
+#define LEAVES_TOGETHER 16
+
+/* More bytes than a tuple's header and key columns take. */
+#define TUPLE_PART 256
 
 typedef struct EndSearch
 {
 	HmEnds *ends;
 	HmBtreeKeys keys;
 	bool heeds_hints;
+	bool previews; /* whatever the bits of a value are, a key can be made of it */
 	HtProbe *sorted;
 	uint32 count;
 	uint32 next;
+	uint32 *open; /* probes whose range goes on beyond the page, in sorted order */
+	uint32 open_count;
 } EndSearch;
 
 /* Sort the probes by the first key that is not before the wanted end. */
@@ -38,8 +52,13 @@ static void
 sort_probes(EndSearch *search)
 {
 	HmEnds *ends = search->ends;
+	HT_KEY *keys = palloc_extended(ends->count * sizeof(HT_KEY), MCXT_ALLOC_HUGE);
+	uint32 *numbers = palloc_extended(ends->count * sizeof(uint32), MCXT_ALLOC_HUGE);
+	HtPsa *psa = palloc(sizeof(HtPsa));
+	HtProbe *scratch;
 
 	search->sorted = palloc_extended(ends->count * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	search->open = palloc_extended(ends->count * sizeof(uint32), MCXT_ALLOC_HUGE);
 	for (uint32 i = 0; i < ends->count; i++)
 	{
 		HT_KEY low = ((const HT_KEY *) ends->low)[i];
@@ -49,10 +68,19 @@ sort_probes(EndSearch *search)
 		ends->complete[i] = low > high;
 		if (low > high || (ends->backward && high == ~(HT_KEY) 0))
 			continue;
-		search->sorted[search->count].key = ends->backward ? high + 1 : low;
-		search->sorted[search->count++].number = i;
+		numbers[search->count] = i;
+		keys[search->count++] = ends->backward ? high + 1 : low;
 	}
-	qsort(search->sorted, search->count, sizeof(HtProbe), hm_compare_probes);
+	ht_psa_start(psa, keys, search->count, search->sorted);
+	scratch = palloc_extended(psa->largest * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	while (psa->sorted < search->count)
+		(void) ht_psa_more(psa, scratch);
+	for (uint32 i = 0; i < search->count; i++)
+		search->sorted[i].number = numbers[search->sorted[i].number];
+	pfree(scratch);
+	pfree(psa);
+	pfree(numbers);
+	pfree(keys);
 }
 
 /* Take over the TIDs of an entry.  Returns false if there are enough now. */
@@ -74,8 +102,8 @@ add_entry(HmEnds *ends, uint32 probe, IndexTuple tuple)
 }
 
 /*
- * Read the entries of a probe whose range has its end before or at an offset of the page, or
- * begins there.
+ * Read the entries of a probe that are on a page: those before an offset, or from it on.  Notes the
+ * probe as open if it wants more of the sibling.
  */
 static void
 read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
@@ -103,30 +131,38 @@ read_entries(EndSearch *search, Page page, OffsetNumber offset, uint32 probe)
 			return;
 	}
 	ends->complete[probe] = ends->backward ? P_LEFTMOST(opaque) : P_RIGHTMOST(opaque);
+	if (!ends->complete[probe])
+		search->open[search->open_count++] = probe;
 }
 
-/* hm_btree_first() for few probes on each page: the entry may be anywhere on it. */
+/*
+ * hm_btree_first() for few probes on each page: the entry may be anywhere on it, but most likely at
+ * the offset that a preview has come to.
+ */
 static OffsetNumber
-first_entry(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key)
+first_entry(const HmBtreeKeys *keys, Page page, OffsetNumber from, HT_KEY key, OffsetNumber guess)
 {
 	int low = from;
 	int high = PageGetMaxOffsetNumber(page) + 1;
 	int middle;
 
+	if (guess > low && guess <= high &&
+		hm_btree_below(keys, hm_btree_key(keys, page, OffsetNumberPrev(guess)), key))
+	{
+		low = guess;
+		if (low < high && !hm_btree_below(keys, hm_btree_key(keys, page, guess), key))
+			high = guess;
+	}
 	HM_BINARY_SEARCH(low, middle, high,
 					 hm_btree_below(keys, hm_btree_key(keys, page, (OffsetNumber) middle), key));
 	return (OffsetNumber) low;
 }
 
-/*
- * Answer the probes whose wanted end is on a page.  Returns false if the next one's is on the page
- * to the right: its range begins there, and the page ends with the same key.
- */
-static bool
-answer_page(EndSearch *search, Page page)
+/* Answer the probes whose wanted end is on a page. */
+static void
+answer_page(EndSearch *search, Page page, OffsetNumber guess)
 {
-	BTPageOpaque opaque = BTPageGetOpaque(page);
-	OffsetNumber offset = P_FIRSTDATAKEY(opaque);
+	OffsetNumber offset = P_FIRSTDATAKEY(BTPageGetOpaque(page));
 	uint32 end = hm_btree_begin_until(&search->keys, search->sorted, search->next, search->count,
 									  hm_btree_page_end(&search->keys, page));
 
@@ -134,26 +170,221 @@ answer_page(EndSearch *search, Page page)
 	{
 		const HtProbe *probe = &search->sorted[search->next];
 
-		offset = first_entry(&search->keys, page, offset, probe->key);
-		if (!search->ends->backward && offset > PageGetMaxOffsetNumber(page) &&
-			!P_RIGHTMOST(opaque))
-			return false;
+		offset = first_entry(&search->keys, page, offset, probe->key, guess);
 		read_entries(search, page, offset, probe->number);
 	}
-	return true;
+}
+
+/*
+ * Read and lock the sibling of a page where open probes go on.  Returns InvalidBuffer if it is not
+ * known what is there now.
+ */
+static Buffer
+read_sibling(const EndSearch *search, BlockNumber block, BlockNumber sibling)
+{
+	Relation index = search->keys.index;
+	Buffer buffer = hm_btree_read(index, sibling);
+	BTPageOpaque opaque = BTPageGetOpaque(BufferGetPage(buffer));
+
+	if (!search->ends->backward)
+		return P_IGNORE(opaque) ? hm_btree_step_right(index, buffer) : buffer;
+	if (!P_IGNORE(opaque) && opaque->btpo_next == block)
+		return buffer;
+	_bt_relbuf(index, buffer);
+	return InvalidBuffer;
+}
+
+/* Read on for the open probes, from the page that is in a buffer, which is released. */
+static void
+read_siblings(EndSearch *search, Buffer buffer)
+{
+	Relation index = search->keys.index;
+	bool backward = search->ends->backward;
+
+	for (;;)
+	{
+		BTPageOpaque opaque = BTPageGetOpaque(BufferGetPage(buffer));
+		BlockNumber block = BufferGetBlockNumber(buffer);
+		BlockNumber sibling = backward ? opaque->btpo_prev : opaque->btpo_next;
+		uint32 count = search->open_count;
+		Page page;
+
+		_bt_relbuf(index, buffer);
+		CHECK_FOR_INTERRUPTS();
+		search->open_count = 0;
+		buffer = count > 0 ? read_sibling(search, block, sibling) : InvalidBuffer;
+		if (!BufferIsValid(buffer))
+			return;
+		page = BufferGetPage(buffer);
+		for (uint32 i = 0; i < count; i++)
+			read_entries(search, page,
+						 backward ? (OffsetNumber) (PageGetMaxOffsetNumber(page) + 1) :
+									P_FIRSTDATAKEY(BTPageGetOpaque(page)),
+						 search->open[i]);
+	}
 }
 
 /* Visit a leaf on the way to the next probe's, and what is right of it if that has moved. */
 static void
-visit_leaf(EndSearch *search, BlockNumber block)
+visit_leaf(EndSearch *search, BlockNumber block, OffsetNumber guess)
 {
 	Relation index = search->keys.index;
 	Buffer buffer = hm_btree_read(index, block);
 
 	buffer = hm_btree_go_right(&search->keys, buffer, search->sorted[search->next].key);
-	while (!answer_page(search, BufferGetPage(buffer)))
-		buffer = hm_btree_step_right(index, buffer);
-	_bt_relbuf(index, buffer);
+	answer_page(search, BufferGetPage(buffer), guess);
+	read_siblings(search, buffer);
+}
+
+/* ----------------------------------------------------------------
+ *		Memory
+ * ----------------------------------------------------------------
+ */
+
+/* Ask the cache for the headers of leaves of a route. */
+static void
+prefetch_leaves(const EndSearch *search, const HmBtreeRoute *route, int from)
+{
+	for (int i = from; i < Min(from + LEAVES_TOGETHER, route->count); i++)
+		hm_pin_prefetch_lines(search->keys.index, route->leaves[i].block, END_LINES);
+}
+
+/* A leaf that is looked through, and the offsets that its search has come down to. */
+typedef struct Preview
+{
+	int number; /* in the route */
+	const char *page;
+	HT_KEY key;
+	int low;
+	int high;
+} Preview;
+
+/* The line pointer of the entry in the middle; and the entry, as far as it is on the page. */
+static const ItemIdData *
+middle_pointer(const Preview *leaf)
+{
+	return (const ItemIdData *) (leaf->page + SizeOfPageHeaderData) + (leaf->low + leaf->high) / 2 -
+		   1;
+}
+
+static IndexTuple
+middle_tuple(const Preview *leaf)
+{
+	uint32 offset = middle_pointer(leaf)->lp_off;
+
+	return (IndexTuple) (leaf->page + Min(MAXALIGN_DOWN(offset), BLCKSZ - TUPLE_PART));
+}
+
+/* Begin to look through some leaves of a route, those that are expected to be in memory. */
+static int
+begin_preview(const EndSearch *search, const HmBtreeRoute *route, int from, Preview *leaves)
+{
+	uint32 next = search->next;
+	int count = 0;
+
+	for (int i = from; i < Min(from + LEAVES_TOGETHER, route->count); i++)
+	{
+		Buffer buffer = hm_pin_expected(search->keys.index, route->leaves[i].block);
+
+		if (BufferIsValid(buffer) && next < route->leaves[i].end)
+		{
+			Page page = BufferGetPage(buffer);
+			const HtProbe *probe = &search->sorted[next];
+
+			leaves[count].number = i;
+			leaves[count].page = (const char *) page;
+			leaves[count].key = probe->key;
+			leaves[count].low = P_FIRSTKEY;
+			leaves[count++].high = Min(PageGetMaxOffsetNumber(page), MaxIndexTuplesPerPage);
+			ht_prefetch((const char *) ((const HT_KEY *) search->ends->low + probe->number));
+			ht_prefetch((const char *) (search->ends->found + probe->number));
+		}
+		next = Max(next, route->leaves[i].end);
+	}
+	return count;
+}
+
+/* Go on with the half that the entry in the middle says. */
+static void
+halve(const EndSearch *search, Preview *leaf)
+{
+	HmBtreeKey key = hm_btree_key_slowly(&search->keys, middle_tuple(leaf));
+	int middle = (leaf->low + leaf->high) / 2;
+
+	if (hm_btree_below(&search->keys, key, leaf->key))
+		leaf->low = middle + 1;
+	else
+		leaf->high = middle;
+}
+
+/*
+ * Take the steps of binary searches in some leaves of a route in turns, so that they wait for
+ * memory together.  The pages are neither pinned nor locked, so what is read of them here only
+ * decides what the cache is asked for, and is a guess where the first probe of a leaf ends; 0 if
+ * there is none.
+ */
+static void
+preview_leaves(const EndSearch *search, const HmBtreeRoute *route, int from, OffsetNumber *guesses)
+{
+	Preview leaves[LEAVES_TOGETHER];
+	int count = search->previews ? begin_preview(search, route, from, leaves) : 0;
+	int going = count;
+
+	for (int i = 0; i < count; i++)
+		ht_prefetch((const char *) middle_pointer(&leaves[i]));
+	while (going > 0)
+	{
+		for (int i = 0; i < count; i++)
+			ht_prefetch((const char *) middle_tuple(&leaves[i]));
+		going = 0;
+		for (int i = 0; i < count; i++)
+		{
+			if (leaves[i].low >= leaves[i].high)
+				continue;
+			going++;
+			halve(search, &leaves[i]);
+			ht_prefetch((const char *) middle_pointer(&leaves[i]));
+		}
+	}
+	memset(guesses, 0, LEAVES_TOGETHER * sizeof(OffsetNumber));
+	for (int i = 0; i < count; i++)
+		guesses[leaves[i].number - from] = (OffsetNumber) leaves[i].low;
+}
+
+/* Whether keys can be made of whatever an index's tuples may contain. */
+static bool
+has_plain_values(const HmBtreeKeys *keys)
+{
+	for (int i = 0; i < keys->fields.count; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(keys->desc, i);
+
+		if (!column->attbyval || column->atttypid >= FirstUnpinnedObjectId)
+			return false;
+	}
+	return true;
+}
+
+/* Visit the leaves of a route. */
+static void
+visit_leaves(EndSearch *search, const HmBtreeRoute *route)
+{
+	OffsetNumber guesses[LEAVES_TOGETHER];
+
+	prefetch_leaves(search, route, 0);
+	for (int i = 0; i < route->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (i % LEAVES_TOGETHER == 0)
+		{
+			prefetch_leaves(search, route, i + LEAVES_TOGETHER);
+			preview_leaves(search, route, i, guesses);
+		}
+
+		/* If it has been split, more visits find the rest further right. */
+		while (search->next < route->leaves[i].end)
+			visit_leaf(search, route->leaves[i].block, guesses[i % LEAVES_TOGETHER]);
+	}
 }
 
 void
@@ -166,6 +397,7 @@ hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
 	pgstat_count_index_scan(index);
 	hm_btree_keys_init(&search.keys, index);
 	Assert(search.keys.order == NULL && search.keys.flipped == 0);
+	search.previews = has_plain_values(&search.keys);
 	sort_probes(&search);
 	while (search.next < search.count)
 	{
@@ -176,15 +408,9 @@ hm_btree_ends(Relation index, Snapshot snapshot, HmEnds *ends)
 				ends->complete[search.sorted[search.next].number] = true;
 			break;
 		}
-		for (int i = 0; i < route->count; i++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (i + 1 < route->count)
-				hm_pin_prefetch_lines(index, route->leaves[i + 1].block, END_LINES);
-			if (search.next < route->leaves[i].end)
-				visit_leaf(&search, route->leaves[i].block);
-		}
+		visit_leaves(&search, route);
 	}
 	pfree(search.sorted);
+	pfree(search.open);
 	pfree(route);
 }
