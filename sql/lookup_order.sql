@@ -118,7 +118,9 @@ SELECT count(*) FROM (SELECT pg_sleep(0.01) :join) s;
 RESET statement_timeout;
 SELECT count(*), sum(v), sum(length(w)) :join;
 SET temp_file_limit = 0;
+\set VERBOSITY sqlstate
 SELECT count(w) :join;
+\set VERBOSITY default
 RESET temp_file_limit;
 SELECT count(*), sum(v), sum(length(w)) :join;
 SELECT sum(fails(n)) :join;
