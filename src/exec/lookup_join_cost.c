@@ -271,7 +271,8 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 									(Size) width, index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
-	work.shared = processes > 1 && hm_join_shares_rows(root, targets, keys->keys, keys->is_any);
+	work.shared =
+		processes > 1 && index_only && hm_join_shares_rows(root, targets, keys->keys, keys->is_any);
 	if (cost->candidates > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;

@@ -408,7 +408,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.in_order = join->in_order;
 	plan.distinct = join->distinct;
 	plan.is_any = join->is_any;
-	plan.shares_rows = path->path.parallel_aware &&
+	plan.shares_rows = path->path.parallel_aware && join->index_only &&
 					   hm_join_shares_rows(root, join->targets, join->keys, join->is_any);
 
 	/* Not tlist, which is NIL if a projection will replace it. */

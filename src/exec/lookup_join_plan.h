@@ -65,7 +65,8 @@ typedef struct LookupCost
 extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
- * Whether the processes of a parallel join share outer rows.  Not where the first rows are wanted
+ * Whether the processes of a parallel index-only join share outer rows.  (If rows are read from the
+ * table, each process visits pages all over it in any case.)  Not where the first rows are wanted
  * soon; nor if rows have ranges of their own or several keys (is_any), or each target makes its own
  * keys of the rows' columns.  "keys" are LookupKeys.
  */

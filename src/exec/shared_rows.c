@@ -23,9 +23,11 @@
 #include "exec/shared_rows.h"
 
 /*
- * A partition has at least so many rows; and of a batch's room, a partition should fill so much,
- * since partitions differ in size.
+ * So many partitions for each process even out what a process more or less has to do; a partition
+ * has at least so many rows; and of a batch's room, it should fill so much, since partitions differ
+ * in size.
  */
+#define PARTITIONS_EACH 4
 #define MIN_ROWS 1000
 #define BATCH_FILL 0.75
 
@@ -201,19 +203,19 @@ hm_shared_rows_add(HmSharedRows *shared, dsa_area *area, dsa_pointer pointer, Hm
 
 /* The number of partitions for a generation's rows. */
 static uint32
-partitions_for(const HmSharedRows *shared, const SharedSizes *sizes)
+partitions_for(const HmSharedRows *shared, uint32 batch_rows)
 {
-	uint64 least = (uint64) (shared->rows / (sizes->batch_rows * BATCH_FILL)) + 1;
+	uint64 least = (uint64) (shared->rows / (batch_rows * BATCH_FILL)) + 1;
 	uint64 most = shared->rows / MIN_ROWS + 1;
 
-	return (uint32) Max(least, Min(most, (uint64) shared->processes * sizes->partitions_each));
+	return (uint32) Max(least, Min(most, (uint64) shared->processes * PARTITIONS_EACH));
 }
 
 /* Divide the generation, which nobody else changes now. */
 static void
-divide(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes)
+divide(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows)
 {
-	uint32 partitions = shared->rows > 0 ? partitions_for(shared, sizes) : 0;
+	uint32 partitions = shared->rows > 0 ? partitions_for(shared, batch_rows) : 0;
 	const SharedRun **runs = palloc(Max(1, shared->runs) * sizeof(SharedRun *));
 	dsa_pointer cuts = InvalidDsaPointer;
 	dsa_pointer pointer = shared->first_run;
@@ -228,8 +230,7 @@ divide(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes)
 	{
 		cuts = dsa_allocate_extended(area, (partitions + 1) * (Size) shared->runs * sizeof(uint32),
 									 DSA_ALLOC_HUGE);
-		hm_shared_rows_cut(runs, shared->runs, sizes->key_size, partitions,
-						   dsa_get_address(area, cuts));
+		hm_shared_rows_cut(runs, shared->runs, key_size, partitions, dsa_get_address(area, cuts));
 	}
 	pfree(runs);
 	SpinLockAcquire(&shared->mutex);
@@ -242,7 +243,8 @@ divide(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes)
 }
 
 void
-hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes, bool full)
+hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, Size key_size, uint32 batch_rows,
+					 bool full)
 {
 	bool is_last;
 
@@ -256,7 +258,7 @@ hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, const SharedSizes *si
 		shared->adding--;
 	SpinLockRelease(&shared->mutex);
 	if (is_last)
-		divide(shared, area, sizes);
+		divide(shared, area, key_size, batch_rows);
 }
 
 void

@@ -81,20 +81,12 @@ extern bool hm_shared_rows_has_room(HmSharedRows *shared);
  */
 extern bool hm_shared_rows_add(HmSharedRows *shared, dsa_area *area, dsa_pointer run, HmKey length);
 
-/* What partitions are to be like. */
-typedef struct SharedSizes
-{
-	Size key_size;
-	uint32 batch_rows;      /* a batch has room for so many rows */
-	uint32 partitions_each; /* for each process, if there are not too few rows, or too many */
-} SharedSizes;
-
 /*
- * Add no more rows.  The last process to do so divides the generation.  full: nobody else shall add
- * more.
+ * Add no more rows.  The last process to do so divides the generation.  batch_rows is the number of
+ * rows that a batch has room for.  full: nobody else shall add more.
  */
-extern void hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, const SharedSizes *sizes,
-								 bool full);
+extern void hm_shared_rows_leave(HmSharedRows *shared, dsa_area *area, Size key_size,
+								 uint32 batch_rows, bool full);
 
 /* The partition has been copied. */
 extern void hm_shared_rows_taken(HmSharedRows *shared, dsa_area *area);

@@ -27,14 +27,6 @@
  */
 #define RUN_ROWS 8192
 
-/*
- * Several partitions for each process even out what a process more or less has to do.  But where
- * rows are read from the table, each partition visits pages all over it: the more hits at a time,
- * the fewer visits.
- */
-#define INDEX_PARTITIONS 4
-#define TABLE_PARTITIONS 1
-
 static dsa_area *
 area_of(const LookupNode *lookup)
 {
@@ -178,10 +170,6 @@ static void
 add_rows(LookupNode *lookup)
 {
 	HmSharedRows *shared = lookup->node.shared_rows;
-	SharedSizes sizes = {.key_size = lookup->batch.all.key_size,
-						 .batch_rows = lookup->max_limit,
-						 .partitions_each =
-							 lookup->plan.index_only ? INDEX_PARTITIONS : TABLE_PARTITIONS};
 	bool failed = false;
 
 	while (!failed && !lookup->outer_done && hm_shared_rows_has_room(shared))
@@ -194,7 +182,8 @@ add_rows(LookupNode *lookup)
 	}
 	if (!failed)
 		hm_lookup_clear_batch(lookup);
-	hm_shared_rows_leave(shared, area_of(lookup), &sizes, failed);
+	hm_shared_rows_leave(shared, area_of(lookup), lookup->batch.all.key_size, lookup->max_limit,
+						 failed);
 }
 
 /* ----------------------------------------------------------------
