@@ -196,10 +196,11 @@ for my $read (has_daemon() ? ('count', 'join') : ())
 
 # A parallel worker that comes while VACUUM waits takes the other door too, even if the lock
 # manager would let it overtake VACUUM because another worker of its query is inside.  The
-# workers go on from their first row one by one, the second when VACUUM waits.
+# workers go on from their first row one by one, the second when VACUUM waits.  (A join by equality would share the
+# outer rows, so that the first waits for the second.)
 {
 	my $name = 'workers that meet VACUUM';
-	my $query = 'SELECT count(*) FROM probes JOIN t USING (k) WHERE in_turn(probes.k)';
+	my $query = 'SELECT count(*) FROM probes p JOIN t ON t.k BETWEEN p.k AND p.k + 1 WHERE in_turn(p.k)';
 	my $vacuum = open_session($node);
 	my $reader = open_session($node, <<'END');
 SET parallel_setup_cost = 0;
