@@ -48,7 +48,7 @@ typedef struct SharedPartition
 	HmKey length;     /* of all probes: last key less first key */
 } SharedPartition;
 
-/* The bytes of a HmSharedRows; make one for so many processes; and begin anew, for a rescan. */
+/* The bytes of a HmSharedRows; make one for so many processes; and clear it for a rescan. */
 extern Size hm_shared_rows_size(void);
 extern void hm_shared_rows_init(HmSharedRows *shared, int processes);
 extern void hm_shared_rows_reset(HmSharedRows *shared, dsa_area *area);
