@@ -3,9 +3,9 @@
  *		A source of probes: the rows of a parallel plan, which all its processes share.
  *
  * Each process reads its part of the outer rows, and adds them to what is shared, in the order of
- * their keys.  A batch is then a partition: the rows of all processes whose keys are in a range.  So
- * the processes visit different leaves.  With 16 of them each visited nearly all leaves for its part
- * of the rows.
+ * their keys.  A batch is then a partition: the rows of all processes whose keys are in a range.
+ * So the processes visit different leaves.  With 16 of them each visited nearly all leaves for its
+ * part of the rows.
  *
  * If there is nothing that is shared, as in a plan without workers, this is source_rows.c.
  */
